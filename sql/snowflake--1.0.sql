@@ -844,7 +844,7 @@ COMMENT ON FUNCTION snowflake_internal.stat_layouts() IS
 CREATE VIEW pg_stat_snowflake_layouts AS
 	SELECT * FROM snowflake_internal.stat_layouts();
 COMMENT ON VIEW pg_stat_snowflake_layouts IS
-'one row for each layout that counts for snowflake.max_layouts';
+'one row for each layout in which the node makes IDs';
 REVOKE ALL ON pg_stat_snowflake_layouts FROM PUBLIC;
 GRANT SELECT ON pg_stat_snowflake_layouts TO PUBLIC;
 

@@ -631,13 +631,13 @@ sf_status_other_layouts(SfStatus *status)
 	{
 		char		text[SF_LAYOUT_TEXT_SIZE];
 
-		if (i > 0 && sf_layout_is_preset(&layout))
+		if (i > 0 && sf_layout_has_place(&layout))
 			continue;
 		sf_layout_print(&layout, text, sizeof(text));
 		appendStringInfo(&found, "%s \"%s\"", i == 0 ? ":" : ",", text);
 	}
 	sf_status_put(status, SF_STATUS_WARNING, found.data,
-				  sf_layout_slots_remedy());
+				  sf_layout_slots_remedy(NULL));
 }
 
 /* Report how many databases make IDs: one more may be refused. */

@@ -134,7 +134,7 @@ count_of_node(void)
 {
 	uint64		count = sf_stats_pending[SF_STAT_NODE_IDS];
 
-	for (int i = 1; i < SF_MAX_LAYOUTS + SF_MAX_PRESETS; i++)
+	for (int i = 1; i < SF_MAX_LAYOUT_SLOTS; i++)
 		count -= sf_stats_layout_pending[i];
 	return count;
 }

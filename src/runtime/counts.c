@@ -32,7 +32,7 @@
 #define STEP_DIVISOR	10
 
 uint64		sf_stats_pending[SF_STATS];
-uint64		sf_stats_layout_pending[SF_MAX_LAYOUTS + SF_MAX_PRESETS];
+uint64		sf_stats_layout_pending[SF_MAX_LAYOUT_SLOTS];
 
 /* The last step of the clock that was seen here, not logged yet; or 0. */
 static int64 step_ms = 0;

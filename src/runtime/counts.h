@@ -16,7 +16,7 @@
 extern uint64 sf_stats_pending[SF_STATS];
 
 /* The part of SF_STAT_NODE_IDS in each layout slot but the first. */
-extern uint64 sf_stats_layout_pending[SF_MAX_LAYOUTS + SF_MAX_PRESETS];
+extern uint64 sf_stats_layout_pending[SF_MAX_LAYOUT_SLOTS];
 
 extern void sf_stats_register(void);
 extern void sf_stats_raise(SfPeak peak, int64 value);

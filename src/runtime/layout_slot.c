@@ -6,9 +6,9 @@
  * Each layout has a counter of its own.  A slot belongs to a layout from the
  * first call that names it until the shared memory ends, so a counter never
  * begins anew.  Any role may name a layout, and so use up the slots that
- * snowflake.max_layouts counts.  Presets have slots beside those: a column
- * whose default names one goes on.  The IDs of two layouts may be equal; those
- * of one never are.
+ * snowflake.max_layouts counts.  Presets, and what snowflake.layouts lists,
+ * have slots beside those: a column whose default names one goes on.  The IDs
+ * of two layouts may be equal; those of one never are.
  *
  * A counter that is taken into use must be above every ID of its layout that
  * any database holds, like the others.  Those IDs are of an earlier life or
@@ -35,6 +35,7 @@
 #include "runtime/shmem.h"
 
 #include "base/fault.h"
+#include "lib/stringinfo.h"
 #include "runtime/counts.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
@@ -68,14 +69,40 @@ find_slot(const SfLayout *layout)
 	return -1;
 }
 
-/* Return how to get more slots. */
+/* Return true if no other layouts can use up the slot of this one. */
+bool
+sf_layout_has_place(const SfLayout *layout)
+{
+	for (int i = 0; i < sf_nother_layouts; i++)
+	{
+		if (sf_layout_is_same(layout, &sf_other_layouts[i]))
+			return true;
+	}
+	return sf_layout_is_preset(layout);
+}
+
+/* Return how to get a slot for this layout; without one, how to get more. */
 char *
-sf_layout_slots_remedy(void)
+sf_layout_slots_remedy(const SfLayout *layout)
 {
 	SfSettingLine line = {"snowflake.max_layouts"};
+	StringInfoData list;
+	char		text[SF_LAYOUT_TEXT_SIZE];
 
 	line[1] = psprintf("%d", Min(2 * sf_max_layouts, SF_MAX_LAYOUTS));
-	return psprintf("For more, %s",
+	if (layout == NULL || sf_nother_layouts == SF_MAX_LAYOUTS)
+		return psprintf("For more, %s",
+						sf_settings_step(&line, 1, SF_APPLY_RESTART));
+	initStringInfo(&list);
+	for (int i = 0; i < sf_nother_layouts; i++)
+	{
+		sf_layout_print(&sf_other_layouts[i], text, sizeof(text));
+		appendStringInfo(&list, "%s, ", text);
+	}
+	sf_layout_print(layout, text, sizeof(text));
+	line[0] = "snowflake.layouts";
+	line[1] = psprintf("%s%s", list.data, text);
+	return psprintf("To give it a place that no role can take, %s",
 					sf_settings_step(&line, 1, SF_APPLY_RESTART));
 }
 
@@ -92,7 +119,7 @@ refuse_layout_slot(const SfLayout *layout)
 			 errmsg("too many layouts are in use on this server"),
 			 errdetail("snowflake.max_layouts is %d, and the layout \"%s\" is not among those in use.",
 					   sf_max_layouts, spelled),
-			 errhint("%s", sf_layout_slots_remedy())));
+			 errhint("%s", sf_layout_slots_remedy(layout))));
 }
 
 /* Return how many slots in use snowflake.max_layouts counts. */
@@ -103,7 +130,7 @@ sf_layout_slots_counted(void)
 	int			n = 0;
 
 	for (int i = 0; sf_layout_slot_read(i, &layout); i++)
-		n += i == 0 || !sf_layout_is_preset(&layout);
+		n += i == 0 || !sf_layout_has_place(&layout);
 	return n;
 }
 
@@ -115,7 +142,7 @@ take_layout_slot(const SfLayout *layout)
 
 	LWLockAcquire(sf_shmem->lock, LW_EXCLUSIVE);
 	slot = find_slot(layout);
-	if (slot < 0 && (sf_layout_is_preset(layout) ||
+	if (slot < 0 && (sf_layout_has_place(layout) ||
 					 sf_layout_slots_counted() < sf_max_layouts))
 	{
 		slot = sf_layout_slots_used();

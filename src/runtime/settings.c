@@ -43,11 +43,14 @@ int			sf_log_interval = 60 * 1000;
 
 SfLayout	sf_node_layout;
 SfLayout	sf_shard_layout;
+SfLayout	sf_other_layouts[SF_MAX_LAYOUTS];
+int			sf_nother_layouts = 0;
 
 /* The texts that the values above are computed from. */
 static char *layout_text = NULL;
 static char *epoch_text = NULL;
 static char *shard_layout_text = NULL;
+static char *layouts_text = NULL;
 static char *shards_text = NULL;
 
 static const struct config_enum_entry sequence_starts[] = {
@@ -66,7 +69,7 @@ static const struct config_enum_entry checks[] = {
 /* The names of all settings, to check the kept texts once more. */
 static const char *const names[] = {
 	"snowflake.layout", "snowflake.epoch", "snowflake.shard_layout",
-	"snowflake.node_id", "snowflake.shards",
+	"snowflake.layouts", "snowflake.node_id", "snowflake.shards",
 	"snowflake.max_clock_drift", "snowflake.max_clock_wait",
 	"snowflake.max_clock_jump", "snowflake.reserve",
 	"snowflake.sequence_start",
@@ -90,20 +93,57 @@ check_layout_text(SfLayout *layout, const char *text)
 	return false;
 }
 
+/* Do the same with a layout of the node's IDs. */
 static bool
-check_layout(char **newval, void **extra, GucSource source)
+check_node_layout(SfLayout *layout, const char *text)
 {
-	SfLayout	layout;
-
-	if (!check_layout_text(&layout, *newval))
+	if (!check_layout_text(layout, text))
 		return false;
-	if (sf_layout_has(&layout, SF_SHARD))
+	if (sf_layout_has(layout, SF_SHARD))
 	{
 		GUC_check_errdetail("The layout of the node's IDs cannot have the field \"shard\".");
 		GUC_check_errhint(SF_SHARD_LAYOUT_REMEDY);
 		return false;
 	}
 	return true;
+}
+
+static bool
+check_layout(char **newval, void **extra, GucSource source)
+{
+	SfLayout	layout;
+
+	return check_node_layout(&layout, *newval);
+}
+
+/* Parse a list of layouts.  Return how many, or -1 with the detail set. */
+static int
+parse_layouts(SfLayout *layouts, const char *text)
+{
+	char	   *list = pstrdup(text);
+	int			n = 0;
+
+	for (char *item = strtok(list, ","); item != NULL;
+		 item = strtok(NULL, ","))
+	{
+		if (n == SF_MAX_LAYOUTS)
+		{
+			GUC_check_errdetail("It must not list more than %d layouts.",
+								SF_MAX_LAYOUTS);
+			return -1;
+		}
+		if (!check_node_layout(&layouts[n++], item))
+			return -1;
+	}
+	return n;
+}
+
+static bool
+check_layouts(char **newval, void **extra, GucSource source)
+{
+	SfLayout	layouts[SF_MAX_LAYOUTS];
+
+	return parse_layouts(layouts, *newval) >= 0;
 }
 
 static bool
@@ -282,7 +322,7 @@ settle_epoch(void)
 	sf_node_layout = layout;
 }
 
-/* Compute the two layouts, of texts that have passed their checks. */
+/* Compute the layouts, of texts that have passed their checks. */
 static void
 settle_layouts(void)
 {
@@ -292,6 +332,7 @@ settle_layouts(void)
 						   reason, sizeof(reason));
 	(void) sf_layout_parse(&sf_shard_layout, shard_layout_text,
 						   reason, sizeof(reason));
+	sf_nother_layouts = parse_layouts(sf_other_layouts, layouts_text);
 	settle_epoch();
 }
 
@@ -433,6 +474,11 @@ define_texts(void)
 							   NULL, &shard_layout_text, "instagram",
 							   PGC_POSTMASTER, 0,
 							   check_shard_layout, NULL, NULL);
+	DefineCustomStringVariable("snowflake.layouts",
+							   "Other layouts of the node's IDs that always have a place.",
+							   "A list with commas. No role can use up the places of these layouts and of presets.",
+							   &layouts_text, "",
+							   PGC_POSTMASTER, 0, check_layouts, NULL, NULL);
 	DefineCustomStringVariable("snowflake.shards",
 							   "Shards that this server may issue IDs for, such as \"0-4095,5000\".",
 							   "If it is empty, this server issues for no shard. No two servers may have one shard at a time.",
@@ -475,7 +521,7 @@ define_limits(void)
 							NULL, &sf_max_databases, 64, 1, SF_MAX_DATABASES,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_layouts",
-							"Number of layouts of which the node may make IDs between two starts of the server.",
+							"Number of layouts of which the node may make IDs between two starts of the server, beside presets and snowflake.layouts.",
 							"snowflake.layout is one of them; snowflake_nextval(layout) uses others.",
 							&sf_max_layouts, 16, 1, SF_MAX_LAYOUTS,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);

@@ -58,6 +58,8 @@ extern int	sf_lease_wait;		/* ms */
 /* Computed and fixed at start. */
 extern SfLayout sf_node_layout; /* snowflake.layout */
 extern SfLayout sf_shard_layout;	/* snowflake.shard_layout */
+extern SfLayout sf_other_layouts[]; /* snowflake.layouts */
+extern int	sf_nother_layouts;
 
 extern void sf_settings_define(void);
 extern void sf_settings_define_planner(void);

@@ -37,6 +37,12 @@ count_shards(void)
 	return 1 << sf_shard_layout.field[SF_SHARD].width;
 }
 
+static int
+count_layouts(void)
+{
+	return sf_max_layouts + sf_nother_layouts + sf_npresets;
+}
+
 static Parts
 measure(void)
 {
@@ -44,7 +50,7 @@ measure(void)
 
 	parts.layouts = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfShmem));
 	parts.counters = add_size(parts.layouts,
-							  mul_size(sf_max_layouts + sf_npresets,
+							  mul_size(count_layouts(),
 									   sizeof(SfLayoutSlot)));
 	parts.removed = add_size(parts.counters,
 							 mul_size(count_shards(),
@@ -108,7 +114,7 @@ initialize_shmem(void)
 {
 	sf_shmem->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 	sf_shmem->life = make_life();
-	sf_shmem->nlayouts = sf_max_layouts + sf_npresets;
+	sf_shmem->nlayouts = count_layouts();
 	Assert(sf_npresets <= SF_MAX_PRESETS);
 	sf_shmem->nshards = count_shards();
 	sf_shmem->shutdown_life = 0;

@@ -49,11 +49,13 @@ typedef struct SfLayoutCounter
 	SfEventLimit ends;			/* warnings of the layout's end */
 } SfLayoutCounter;
 
-/* The most slots that snowflake.max_layouts can ask for. */
+/* The most slots for snowflake.max_layouts, and for snowflake.layouts. */
 #define SF_MAX_LAYOUTS	64
 
 /* Presets have slots beside those. */
 #define SF_MAX_PRESETS	8
+
+#define SF_MAX_LAYOUT_SLOTS	(2 * SF_MAX_LAYOUTS + SF_MAX_PRESETS)
 
 typedef union SfLayoutSlot
 {
@@ -358,7 +360,8 @@ extern void sf_layout_slots_raise(int64 floor_ms);
 extern void sf_layout_slots_pass_ticks(void);
 extern int64 sf_layout_slots_close(void);
 extern int64 sf_layout_slots_issued_below(void);
-extern char *sf_layout_slots_remedy(void);
+extern char *sf_layout_slots_remedy(const SfLayout *layout);
+extern bool sf_layout_has_place(const SfLayout *layout);
 
 static inline pg_atomic_uint64 *
 sf_layout_slot_counter(int slot)

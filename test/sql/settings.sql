@@ -11,5 +11,6 @@ ALTER SYSTEM SET snowflake.shards = 'all';
 ALTER SYSTEM SET snowflake.layout = 'instagram';
 ALTER SYSTEM SET snowflake.layout = '';
 ALTER SYSTEM SET snowflake.shard_layout = 'twitter';
+ALTER SYSTEM SET snowflake.layouts = 'javascript, instagram';
 ALTER SYSTEM SET snowflake.max_databases = 0;
 SET snowflake.nonsense = 1;

@@ -50,6 +50,8 @@ foreach my $bad (
 	[ "snowflake.layout = 'timestamp:41 node:10 sequence:20'", qr/FATAL:  .*\n.*DETAIL:  The width of "sequence" must be between 1 and 16 bits/ ],
 	[ "snowflake.layout = 'instagram'", qr/FATAL:  .*\n.*DETAIL:  The layout of the node's IDs cannot have the field "shard"/ ],
 	[ "snowflake.shard_layout = 'twitter'", qr/FATAL:  .*\n.*DETAIL:  The layout of the shards' IDs must have the field "shard"/ ],
+	[ "snowflake.layouts = 'twitter, javascript sequence:12'", qr/FATAL:  .*\n.*DETAIL:  The field "sequence" is there twice/ ],
+	[ q{snowflake.layouts = '} . join(',', ('twitter') x 65) . q{'}, qr/FATAL:  .*\n.*DETAIL:  It must not list more than 64 layouts/ ],
 	[ "snowflake.epoch = 'soon'", qr/FATAL:  invalid value for parameter "snowflake.epoch": "soon"\n.*DETAIL:  "soon" is neither an ISO 8601 time/ ],
 	[ "snowflake.shards = '8192'", qr/FATAL:  .*\n.*DETAIL:  The numbers must be between 0 and 8191/ ],
 	[ "snowflake.max_clock_drift = '2s'", qr/FATAL:  2000 ms is outside the valid range for parameter "snowflake.max_clock_drift" \(0( ms)? \.\. 1000( ms)?\)/ ],

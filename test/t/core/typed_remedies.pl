@@ -171,7 +171,9 @@ situation('another layout of shards', wrongly_set(q{snowflake.shard_layout = 'ti
 go_back();
 situation('a shard that is not listed', wrongly_set(q{snowflake.shards = '4'}), restart => \&restart, types => 'If no server has the shard now, ');
 go_back();
-situation('too many layouts', wrongly_set('snowflake.max_layouts = 1'), restart => \&restart, types => 'layout_slot.c: For more, ');
+situation('too many layouts', wrongly_set('snowflake.max_layouts = 1'), restart => \&restart, types => 'To give it a place that no role can take, ');
+go_back();
+situation('too many layouts, as a check says it', wrongly_set('snowflake.max_layouts = 1'), check => 'other layouts', restart => \&restart, types => 'layout_slot.c: For more, ');
 go_back();
 situation('too many databases', sub {
 	wrongly_set('snowflake.max_databases = 1')->();

@@ -116,7 +116,7 @@ my @both = map { freeze('layout-missed', "SELECT snowflake_nextval('$coarse')") 
 my @ids = map { thaw($_) } @both;
 isnt($ids[0], $ids[1], 'two sessions that name a new layout at once get different IDs');
 refused($node, q{SELECT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:2023-02-02')}, '53400',
-	qr/too many layouts are in use on this server.*DETAIL:  snowflake\.max_layouts is 2, and the layout "timestamp:41 node:10 sequence:12 epoch:2023-02-02".*HINT:  For more, add this line to \S*postgresql.conf:\nsnowflake\.max_layouts = '4'\nand restart this server\./s,
+	qr/too many layouts are in use on this server.*DETAIL:  snowflake\.max_layouts is 2, and the layout "timestamp:41 node:10 sequence:12 epoch:2023-02-02".*HINT:  To give it a place that no role can take, add this line to \S*postgresql.conf:\nsnowflake\.layouts = 'timestamp:41 node:10 sequence:12 epoch:2023-02-02'\nand restart this server\./s,
 	'it takes one slot, and one more is more than there is room for');
 like(query($node, "SELECT snowflake_nextval('$_')"), qr/^\d+$/, "a preset has a slot beside those: $_") foreach qw(sonyflake pgedge);
 like(query($node, $next), qr/^\d+$/, 'those in use go on');
@@ -147,13 +147,24 @@ cmp_ok(query($node, $next), '>', $last, 'killed with a slot taken: above all bef
 
 # ---- a role that takes all slots ----
 
+my $written = "timestamp:41 node:10 sequence:12 epoch:2020-02-02";
 query($node, 'CREATE ROLE eve LOGIN');
+$node->append_conf('postgresql.conf', "snowflake.layouts = 'sonyflake,$written'");
 $node->restart;
 refused($node, q{SET ROLE eve; SELECT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:' || 1500000000000 + i) FROM generate_series(1, 15) i},
 	'53400', qr/too many layouts are in use/, 'a role without rights takes all slots');
 like(query($node, "CREATE TABLE t (id bigint DEFAULT snowflake_nextval('javascript')); INSERT INTO t DEFAULT VALUES RETURNING id", database => 'two'),
 	qr/^\d+$/, 'a column of another database, whose default names a preset, goes on');
+like(query($node, "CREATE TABLE w (id bigint DEFAULT snowflake_nextval('$written')); INSERT INTO w DEFAULT VALUES RETURNING id", database => 'two'),
+	qr/^\d+$/, '... and so does one that names a layout of snowflake.layouts');
+like(query($node, q{SELECT found FROM snowflake_status() WHERE check_name = 'other layouts'}), qr/^2 of 2 [^,]+, "timestamp:41 node:10 sequence:12 epoch:2017-07-14T02:40:00.001Z"$/,
+	'which does not count');
+my $asks = refused($node, "SELECT snowflake_nextval('$coarse')", '53400', qr/too many layouts are in use/, 'others are refused');
+my ($line) = $asks =~ /^(snowflake\.layouts = .*)/m or die $asks;
+is($line, "snowflake.layouts = 'timestamp:39 sequence:8 node:16 tick:10ms epoch:2014-09-01, $written, timestamp:40 node:4 sequence:12 tick:1000ms epoch:2020-01-01'",
+	'and the HINT adds them to the list');
 query($node, $next);
+$node->append_conf('postgresql.conf', $line);
 $node->restart;
 
 # ---- long ticks ----
