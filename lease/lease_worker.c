@@ -178,7 +178,9 @@ static KeptFile kept;
 
 /*
  * Share what is remembered, before a session issues an ID on what the registry
- * has promised.  The until of a slot that is claimed later may be lower.
+ * has promised.  The until of a slot that is claimed later may be lower; then
+ * the former one counts until a restart.  It holds up nobody: the floor of a
+ * recovery is above each until that was reserved by clocks that were right.
  */
 static void
 share(void)
