@@ -246,9 +246,9 @@ query($jump, 'INSERT INTO orders SELECT FROM generate_series(1, 20)');
 is(query($jump, sprintf($feed, $cursor)), '', 'the old cursor would pass over new rows');
 is(scalar(split /\n/, query($jump, sprintf($feed, $back{orders}))), 20, 'the new one finds each of them, and no other');
 ($back{filled}) = $rows_after =~ /^other columns\|.*; a feed of this column whose cursor is above (\d+) must go on at that ID\|/m;
-my ($remedy) = $rows_after =~ /^public\.hidden\.id\|a feed of this column must go on below its IDs of the future\|(.*)$/m;
+my ($where) = $rows_after =~ /^public\.hidden\.id\|a feed of this column must go on below its IDs of the future\|(.*)$/m;
 my $typed = 0;
-($back{hidden}) = map { / -> (\d+)$/ } follow_remedies(sub { $typed++ ? '' : $remedy }, name => 'a feed of a column that is filled by a function',
+($back{hidden}) = map { / -> (\d+)$/ } follow_remedies(sub { $typed++ ? '' : $where }, name => 'a feed of a column that is filled by a function',
 	node => $jump, given => { LAYOUT => 'javascript' }, types => 'Set the cursor back to: SELECT');
 query($jump, q{INSERT INTO "Notes" SELECT FROM generate_series(1, 20); INSERT INTO hidden SELECT FROM generate_series(1, 20); INSERT INTO filled SELECT snowflake_nextval_batch(20)});
 foreach my $table (sort keys %feed)
