@@ -1,10 +1,11 @@
 # Random faults for servers that lease node ids from one registry, several at a time,
 # for SNOWFLAKE_SOAK seconds. Processes are frozen, killed and copied. Clocks are set.
 # Members of the registry are killed or frozen, and the ways to them are cut, slow,
-# deaf, tear or repeat what was sent. An older copy of the registry is restored, as
-# doc/leases.md says. Servers are set to another registry, which gives them nothing. Clients ask all servers for IDs all the time. SEED repeats a run,
-# as far as the machine's scheduling allows. SNOWFLAKE_REGISTRY is the kind of
-# registry.
+# deaf, tear or repeat what was sent. An older copy of the registry is restored, and
+# all servers move to another registry, one by one, as doc/leases.md says. Servers are
+# set to a registry that nobody moves to, which gives them nothing. Clients ask all
+# servers for IDs all the time. SEED repeats a run, as far as the machine's scheduling
+# allows. SNOWFLAKE_REGISTRY is the kind of registry.
 #
 # takes: 70 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
@@ -17,7 +18,7 @@ use Load;
 use RegistryCopy;
 use ZooKeeper;
 
-my $seconds = $ENV{SNOWFLAKE_SOAK} || 20;
+my $seconds = $ENV{SNOWFLAKE_SOAK} || 30;
 my $seed = $ENV{SEED} || time;
 note "SEED=$seed";
 srand($seed);
@@ -32,6 +33,11 @@ my $max_copies = 2;
 my $proxy = FaultyProxy->new;
 my (@members, @servers, %count, $checker);
 
+# Servers lease from this registry. While they move to it, $move has the name of the
+# former one.
+my $current = 'first';
+my $move;
+
 sub now { return clock_gettime(CLOCK_MONOTONIC) }
 
 # Return one of these at random.
@@ -40,7 +46,7 @@ sub any { return $_[ rand @_ ] }
 # ---- the registry ----
 
 # The registry's members, each with its port, and how to start, end and freeze it.
-my $postgresql;
+my ($postgresql, $admin);
 if ($kind eq 'etcd')
 {
 	@members = Etcd->members([ 'm1', 'm2', 'm3' ], args => [qw(--heartbeat-interval 100 --election-timeout 1000)]);
@@ -55,9 +61,7 @@ else
 	$postgresql->init(allows_streaming => 1);
 	$postgresql->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'\nmax_connections = 60");
 	$postgresql->start;
-	query($postgresql, 'CREATE DATABASE other');
-	query($postgresql, 'CREATE EXTENSION snowflake_registry', database => $_) foreach 'postgres', 'other';
-	query($postgresql, "SELECT snowflake_registry.init('$layout')", database => 'other');
+	query($postgresql, "CREATE DATABASE $_") foreach qw(first second other);
 }
 
 sub start_members
@@ -83,8 +87,53 @@ sub ways_to_registry
 		push @{ $server->{ways} }, $number;
 		push @ports, $own;
 	}
-	return "postgresql://postgres\@127.0.0.1:$ports[0]/postgres" if $postgresql;
-	return "$kind://" . join(',', map { "127.0.0.1:$_" } @ports) . '/snowflake';
+	return url_of(@ports);
+}
+
+sub url_of
+{
+	my (@ports) = @_;
+
+	return "postgresql://postgres\@127.0.0.1:$ports[0]/first" if $postgresql;
+	return "$kind://" . join(',', map { "127.0.0.1:$_" } @ports) . '/first';
+}
+
+# Make the registry of this name. In etcd and ZooKeeper a server does that, which has
+# leased from none. If it is to be empty, a recovery makes it later.
+sub make_registry
+{
+	my ($name, $empty) = @_;
+
+	if ($postgresql)
+	{
+		query($postgresql, 'CREATE EXTENSION snowflake_registry', database => $name);
+		query($postgresql, "SELECT snowflake_registry.init('$layout')", database => $name) if !$empty;
+	}
+	elsif (!$empty)
+	{
+		set_registry($admin, $name);
+		$admin->{node}->start;
+		# a busy registry may not answer in time: then ask again
+		$admin->{node}->poll_query_until('postgres', 'SELECT snowflake_registry_init()') or die "no registry $name";
+		$admin->{node}->stop;
+		unlink $admin->{node}->data_dir . '/snowflake.age';
+	}
+	return;
+}
+
+# Do the same as the commands in doc/leases.md. Return true if it is gone.
+sub remove_registry
+{
+	my ($name) = @_;
+	local $ENV{ETCDCTL_API} = 3;
+
+	return eval {
+		# a worker that is frozen may hold a lock
+		if ($postgresql) { $postgresql->safe_psql($name, "SET lock_timeout = '1s'; DROP EXTENSION snowflake_registry") }
+		elsif ($kind eq 'etcd') { run_or_die("etcdctl --endpoints=@{[ $members[0]->host ]} del --prefix $name/ >/dev/null 2>&1") }
+		else { $members[0]->delete("/$name") }
+		1;
+	};
 }
 
 # ---- the servers ----
@@ -129,11 +178,23 @@ sub end_clients
 	return;
 }
 
+# Stop a server, or kill its processes.
 sub end_server
 {
 	my ($server, $mode) = @_;
 
-	$server->{node}->stop($mode, fail_ok => 1);
+	if ($mode eq 'KILL')
+	{
+		my @pids = pids_of($server);
+
+		$server->{node}->kill9;
+		kill 'KILL', @pids;
+		wait_until { !kill 0, @pids } 'a killed process is there';
+	}
+	else
+	{
+		$server->{node}->stop($mode, fail_ok => 1);
+	}
 	end_clients($server);
 	return;
 }
@@ -204,6 +265,12 @@ my %faults = (
 		end_server($server, 'immediate');
 		for_a_while($server, 3, sub { begin_server($server) });
 	},
+	'killed servers' => sub {
+		my ($server) = @_;
+
+		end_server($server, 'KILL');
+		for_a_while($server, 3, sub { begin_server($server) });
+	},
 	'clean stops' => sub {
 		my ($server) = @_;
 
@@ -232,7 +299,7 @@ my %faults = (
 		for_a_while($server, 8, sub {
 			is(lease_of($server->{node}, 'node_id'), '', "$server->{name} leases nothing from another registry");
 			end_server($server, any('fast', 'immediate'));
-			set_registry($server, $postgresql ? 'postgres' : 'snowflake');
+			set_registry($server, $server->{registry});
 			begin_server($server);
 		});
 	},
@@ -265,7 +332,7 @@ sub copy_server_of
 	my $copy = PostgreSQL::Test::Cluster->new($name);
 	$copy->init_from_backup($node, $name);
 	push @servers, described($name, $copy);
-	@{ $servers[-1] }{ 'ways', 'url' } = @{$server}{ 'ways', 'url' };
+	@{ $servers[-1] }{ 'ways', 'url', 'registry' } = @{$server}{ 'ways', 'url', 'registry' };
 	begin_server($servers[-1]);
 	return 1;
 }
@@ -360,7 +427,7 @@ sub restore_registry
 	# a member that is ready may still end a session, while the others find a leader
 	foreach my $try (1 .. 600)
 	{
-		last if eval { $members[0]->delete('/snowflake'); 1 };
+		last if eval { $members[0]->delete("/$current"); 1 };
 		die $@ if $try == 600;
 		usleep(100_000);
 	}
@@ -371,13 +438,31 @@ sub restore_registry
 }
 
 # Make the call that a server's lease asks for: in PostgreSQL on the registry itself.
+# While servers lease from a former one, nobody makes it.
 sub recover_for
 {
 	my ($server) = @_;
-	my $call = eval { $server->{node}->safe_psql('postgres', q{SELECT substring(remedy
-		FROM 'SELECT (?:public\.)?snowflake_registry[._]recover[^;]*;') FROM snowflake_lease()}, timeout => 20) } || return;
 
-	return eval { ($postgresql // $server->{node})->safe_psql('postgres', $call =~ s/'\d+ s'/'6 s'/r, timeout => 20) };
+	return if $server->{registry} ne $current || ($move && !$move->{removed});
+	my $call = eval { $server->{node}->safe_psql('postgres', q{SELECT substring(remedy
+		FROM '(?:BEGIN; [^;]*; )?SELECT (?:public\.)?snowflake_registry[._]recover[^;]*;(?: COMMIT;)?')
+		FROM snowflake_lease()}, timeout => 20) } || return;
+
+	$call =~ s/'\d+ s'/'6 s'/;
+	return eval {
+		$postgresql ? $postgresql->safe_psql($current, $call, timeout => 20)
+		  : $server->{node}->safe_psql('postgres', $call, timeout => 20);
+	};
+}
+
+# Make the call for a server that finds another registry, or knew what was not restored.
+sub admit
+{
+	my ($server) = @_;
+
+	return if $server->{busy} || !eval { lease_of($server->{node}, 'problem') =~ /another one|would give away/ };
+	$move->{called} = 1 if recover_for($server) && $move;
+	return;
 }
 
 # Recover the registry while faults go on.
@@ -397,9 +482,9 @@ sub recover_registry
 	die 'nobody recovers the registry';
 }
 
-# Meanwhile the members run without faults.
-my $save_at;
-my $restore_at;
+# Meanwhile the members run without faults. Then all servers move to another registry,
+# and of that one a copy is saved and restored.
+my ($move_at, $save_at, $restore_at);
 
 sub restore_when_due
 {
@@ -409,11 +494,56 @@ sub restore_when_due
 		save_registry();
 		undef $save_at;
 	}
-	return if now() < $restore_at || defined $save_at;
+	return if !defined $restore_at || now() < $restore_at || defined $save_at;
 	restore_registry();
 	recover_registry();
-	$save_at = now() + 5 + rand 20;
-	$restore_at = $save_at + 5 + rand 30;
+	undef $restore_at;
+	$move_at = now() + 5 + rand 20;
+	return;
+}
+
+# ---- another registry ----
+
+# Begin to move, or go on: set one server to the other registry, or remove the former
+# one, at once, or when all or all but a few servers have left it. The last server is
+# forgotten for longer: it still leases from the former one, or does not find it.
+sub move_when_due
+{
+	return if $registry_busy;
+	if (!$move)
+	{
+		return if !defined $move_at || now() < $move_at;
+		undef $move_at;
+		$move = { former => $current, left => any(0, 0, 1, 1, 2, scalar @servers) };
+		$current = $current eq 'first' ? 'second' : 'first';
+		make_registry($current, rand 2 < 1);
+	}
+	my @left = grep { $_->{registry} eq $move->{former} } @servers;
+	my $server = any(grep { !$_->{busy} } @left);
+
+	if (!$move->{removed} && @left <= $move->{left})
+	{
+		foreach my $moved (grep { !$_->{busy} && $_->{registry} eq $current } @servers)
+		{
+			is(lease_of($moved->{node}, 'node_id'), '', "$moved->{name} leases nothing from the other registry before the call");
+		}
+		$move->{removed} = remove_registry($move->{former});
+	}
+	elsif ($server && rand(@left == 1 ? 50 : 10) < 1)
+	{
+		end_server($server, any('fast', 'immediate', 'KILL'));
+		$server->{registry} = $current;
+		set_registry($server, $current);
+		begin_server($server);
+		$count{'servers of a removed registry'}++ if $move->{removed};
+	}
+	elsif (!@left && $move->{called})
+	{
+		undef $move;
+		$save_at = now() + rand 5;
+		$restore_at = $save_at + 4 + rand 20;
+		$count{moves}++;
+	}
 	return;
 }
 
@@ -452,26 +582,19 @@ foreach my $i (0 .. $nservers - 1)
 		$server->{node}->init_from_backup($first, 'first');
 	}
 	$server->{url} = ways_to_registry($server);
-	set_registry($server, $postgresql ? 'postgres' : 'snowflake');
+	$server->{registry} = $current;
+	set_registry($server, $current);
 	push @servers, $server;
 }
 $first->stop;
-$proxy->start;
 if (!$postgresql)
 {
-	set_registry($servers[0], 'other');
-	$first->start;
-	$first->poll_query_until('postgres', 'SELECT snowflake_registry_init() IS NOT NULL') or die 'no other registry';
-	$first->stop;
-	unlink $first->data_dir . '/snowflake.age';
-	set_registry($servers[0], 'snowflake');
+	$admin = { node => PostgreSQL::Test::Cluster->new('admin'), url => url_of(map { $_->{port} } @members) };
+	$admin->{node}->init_from_backup($first, 'first');
 }
-begin_server($servers[0]);
-# a busy registry may not answer in time: then ask again
-($postgresql // $servers[0]{node})->poll_query_until('postgres', 'SELECT '
-	  . ($postgresql ? "snowflake_registry.init('$layout')" : 'snowflake_registry_init()') . ' IS NOT NULL')
-  or die 'no registry';
-begin_server($_) foreach @servers[ 1 .. $#servers ];
+make_registry($_) foreach $current, 'other';
+$proxy->start;
+begin_server($_) foreach @servers;
 
 # Wait until each slot has a holder, and return how many have one. A server that has lost
 # its slot to another one may not know it yet.
@@ -490,8 +613,7 @@ sub wait_for_holders
 }
 wait_for_holders() == $nslots or die 'the slots have no holders';
 
-$save_at = now() + rand 5;
-$restore_at = $save_at + 4 + rand 5;
+$move_at = now() + rand 3;
 my $end = now() + $seconds;
 my $admit_at = now();
 my @names = sort keys %faults;
@@ -502,11 +624,11 @@ while (now() < $end)
 	end_faults();
 	fault_of_registry() if rand 25 < 1;
 	restore_when_due();
-	# a server that knew what was not restored
-	if (now() > $admit_at && !$server->{busy} && !$registry_busy)
+	move_when_due();
+	if (now() > $admit_at && !$registry_busy)
 	{
-		recover_for($server) if eval { lease_of($server->{node}, 'problem') =~ /another one/ };
-		$admit_at = now() + 2;
+		admit($server);
+		$admit_at = now() + 1;
 	}
 	if (!$server->{busy} && rand 4 < 1)
 	{
@@ -522,10 +644,16 @@ end_faults(1) while @later;
 
 # ---- all is well again ----
 
+while ($move)
+{
+	move_when_due();
+	admit(any(@servers));
+	usleep(50_000);
+}
 foreach my $server (@servers)
 {
 	wait_for_lease($server->{node}, 'problem IS NULL OR node_id IS NULL');
-	recover_for($server) if lease_of($server->{node}, 'problem') =~ /another one/;
+	admit($server);
 }
 is(wait_for_holders(), $nslots, 'in the end each slot has a holder');
 
