@@ -6,12 +6,14 @@ use strict;
 use warnings FATAL => 'all';
 
 use Etcd;
+use Load;
 use PostgreSQL::Test::Cluster;
 use SnowflakeTest;
+use Test::More;
 use ZooKeeper;
 use Exporter 'import';
 
-our @EXPORT = qw(new_registry_of run_or_die replace);
+our @EXPORT = qw(new_registry_of start_holder_of initialize ask_again run_or_die replace);
 
 sub run_or_die
 {
@@ -117,6 +119,46 @@ sub new_registry_of
 	my %kinds = (postgresql => \&postgresql, etcd => \&etcd, zookeeper => \&zookeeper);
 
 	return $kinds{$kind}->($name);
+}
+
+# Start a server that leases from this registry, with short times, its clock wrong by
+# this many seconds. It has two shards of its own, and the tables of clients.
+my $shards = 0;
+
+sub start_holder_of
+{
+	my ($registry, $name, $offset, @settings) = @_;
+	my $shard = 2 * ++$shards;
+	my $node = new_server($name, "snowflake.node_id = ''",
+		"snowflake.registry = '$registry->{url}'", "snowflake.lease_reserve = '6s'",
+		"snowflake.lease_presence = '3s'", "snowflake.lease_timeout = '2s'",
+		"snowflake.lease_wait = '0'", "snowflake.max_clock_wait = '10s'",
+		sprintf("snowflake.shards = '%d-%d'", $shard, $shard + 1), @settings);
+
+	$node->{shard} = $shard;
+	start_with_clock($node, $offset);
+	query($node, 'CREATE EXTENSION snowflake;' . load_tables());
+	return $node;
+}
+
+# Ask until there is an answer, which a busy registry may not give in time.
+sub ask_again(&)
+{
+	my ($ask) = @_;
+	my $answer;
+
+	wait_until { defined($answer = eval { $ask->() }) } 'the registry does not answer';
+	return $answer;
+}
+
+# Make the registry of a server that finds none.
+sub initialize
+{
+	my ($node, $name) = @_;
+
+	wait_for_lease($node, q{problem ~ 'never initialized'});
+	like(ask_again { query($node, 'SELECT snowflake_registry_init()') }, qr/^[tf]$/, "$name: init");
+	return;
 }
 
 1;

@@ -14,23 +14,12 @@ use RegistryCopy;
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
 my $another = 'The registry is another one than that from which this server has leased';
-my $shards = 0;
 
 sub new_holder
 {
 	my ($name, $registry) = @_;
-	my $shard = 2 * ++$shards;
-	my $node = new_server($name, "snowflake.node_id = ''",
-		"snowflake.registry = '$registry->{url}'", "snowflake.layout = '$layout'",
-		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
-		"snowflake.lease_timeout = '2s'", "snowflake.lease_wait = '0'",
-		"snowflake.max_clock_wait = '10s'",
-		sprintf("snowflake.shards = '%d-%d'", $shard, $shard + 1));
 
-	$node->{shard} = $shard;
-	$node->start;
-	query($node, 'CREATE EXTENSION snowflake;' . load_tables());
-	return $node;
+	return start_holder_of($registry, $name, 0, "snowflake.layout = '$layout'");
 }
 
 # Make the call that the server prints, where it says so; or that of doc/leases.md, with the
@@ -43,8 +32,10 @@ sub make_call
 
 	($call) = map { "SELECT snowflake_registry_recover($_)" } $remedy =~ /; arguments: (.*)/ or die $remedy if !$call;
 
-	return query($in_registry ? $registry->{server} : $node, $call =~ s/'90 s'/'6 s'/r,
-		database => $in_registry ? $registry->{database} : 'postgres');
+	return ask_again {
+		query($in_registry ? $registry->{server} : $node, $call =~ s/'90 s'/'6 s'/r,
+			database => $in_registry ? $registry->{database} : 'postgres')
+	};
 }
 
 # Two registries that were made on their own.
@@ -54,8 +45,7 @@ sub second
 	my $other = new_registry_of($kind, "other_$name");
 	my $first = new_holder("${name}_first", $other);
 
-	wait_for_lease($first, q{problem ~ 'never initialized'});
-	is(query($first, 'SELECT snowflake_registry_init()'), 't', "$name: the other registry is initialized");
+	initialize($first, "$name, the other registry");
 	$first->stop;
 	return ($other, $first);
 }
@@ -127,8 +117,7 @@ foreach my $row (grep { $_->[0] eq 'postgresql' || part($_->[0]) } @rows)
 		$node->restart;
 	};
 
-	wait_for_lease($a, q{problem ~ 'never initialized'});
-	is(query($a, 'SELECT snowflake_registry_init()'), 't', "$name: init");
+	initialize($a, $name);
 	$b = new_holder("${name}_b", $registry);
 	wait_until_held($a, $b);
 	($other, $first) = $make_other->($kind, $name, $registry);

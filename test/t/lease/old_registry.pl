@@ -15,23 +15,11 @@ my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
 
 # ---- servers ----
 
-my $shards = 0;
-
 sub new_holder
 {
 	my ($name, $registry) = @_;
-	my $shard = 2 * ++$shards;
-	my $node = new_server($name, "snowflake.node_id = ''",
-		"snowflake.registry = '$registry->{url}'", "snowflake.layout = '$layout'",
-		"snowflake.lease_reserve = '8s'", "snowflake.lease_presence = '3s'",
-		"snowflake.lease_timeout = '2s'", "snowflake.lease_wait = '0'",
-		"snowflake.max_clock_wait = '10s'",
-		sprintf("snowflake.shards = '%d-%d'", $shard, $shard + 1));
 
-	$node->{shard} = $shard;
-	$node->start;
-	query($node, 'CREATE EXTENSION snowflake;' . load_tables());
-	return $node;
+	return start_holder_of($registry, $name, 0, "snowflake.layout = '$layout'", "snowflake.lease_reserve = '8s'");
 }
 
 # Start clients of each server.
@@ -61,8 +49,7 @@ sub go_through
 	my $a = new_holder("${kind}_a", $registry);
 	my (@loads, %from);
 
-	wait_for_lease($a, q{problem ~ 'never initialized'});
-	is(query($a, 'SELECT snowflake_registry_init()'), 't', "$kind: init");
+	initialize($a, $kind);
 	wait_until_held($a);
 	$registry->{save}->($save);
 	wait_until_held($a);
@@ -108,7 +95,7 @@ sub go_through
 	wait_for_lease($a, q{problem ~ 'lost data'});
 	is(lease_of($a, 'node_id'), '', 'after a clean stop, too');
 
-	my $begin = query($a, q{SELECT snowflake_registry_recover('10 s', '2 s')});
+	my $begin = ask_again { query($a, q{SELECT snowflake_registry_recover('10 s', '2 s')}) };
 	wait_until_held($a, $b);
 	foreach my $node ($a, $b)
 	{
@@ -140,10 +127,6 @@ sub go_through
 }
 
 go_through('postgresql');
-foreach my $kind (grep { part($_) } 'etcd', 'zookeeper')
-{
-	$shards = 0;
-	go_through($kind);
-}
+go_through($_) foreach grep { part($_) } 'etcd', 'zookeeper';
 $checker->clients;
 done_testing();
