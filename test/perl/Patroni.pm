@@ -224,6 +224,19 @@ sub ask
 	return;
 }
 
+# Turn on failsafe_mode for a leader and its followers, and wait until all know it.
+sub use_failsafe_mode
+{
+	my (@members) = @_;
+	my ($self) = @members;
+	my $answer = $self->{http}->request('PATCH', "http://$self->{rest}/config", { content => '{"failsafe_mode": true}' });
+
+	die "config: $answer->{status} $answer->{content}" if !$answer->{success};
+	_wait_until(sub { !grep { $self->{http}->get("http://$_->{rest}/failsafe")->{status} != 200 } @members },
+		'no failsafe_mode', @members);
+	return;
+}
+
 # End a leader's lease in etcd, as etcd itself does after the TTL, if the leader no
 # longer extends it: its lock is gone at once, and the others see that.
 sub expire

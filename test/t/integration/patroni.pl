@@ -1,10 +1,10 @@
 # Two servers under Patroni. In one case the leader dies under load. In the other one
 # the leader goes on beside its successor, because its Patroni is frozen. The roles are
 # changed by a switchover and by a failover, members are rewound, and one is copied
-# anew. Node ids are leased, or configured for each member. No ID is made twice. Needs
-# patroni and etcd.
+# anew. etcd ends, with failsafe_mode and without. Node ids are leased, or configured for
+# each member. No ID is made twice. Needs patroni and etcd.
 #
-# takes: 80 s
+# takes: 120 s
 # needs: patroni python3-etcd etcd-server etcd-client libcurl4-openssl-dev
 use SnowflakeTest;
 use Etcd;
@@ -104,26 +104,83 @@ sub die_under_load
 	return;
 }
 
-# Change the roles under load, and back; then the follower is copied from the leader again.
+# Change the roles under load.
 sub change_roles
 {
+	my ($checker, $change, $up, $down) = @_;
+	my $load = load_on($checker, $up);
+
+	$load->more(2000);
+	$up->ask($change, qr/demoted|following/, $change eq 'switchover' ? (leader => $up->node->name) : (), candidate => $down->node->name);
+	$down->wait_for('leader');
+	ended($load, "a $change");
+	my ($now) = Patroni::settle($down, $up);
+	is($now, $down, 'the other member leads');
+	return;
+}
+
+# Stop the clients of a leader that has ended.
+sub ended
+{
+	my ($load, $event) = @_;
+	my $errors = $load->finish;
+
+	delete @$errors{ '57P01', '57P02' };
+	is_deeply($errors, {}, "$event: the old leader's clients see no error but its end");
+	return;
+}
+
+# A switchover with leases.
+sub switch_leases
+{
 	my ($checker, $leader, $follower) = @_;
-	my ($up, $down) = ($leader, $follower);
 
-	foreach my $change ('switchover', 'failover')
-	{
-		my $load = load_on($checker, $up);
+	change_roles($checker, 'switchover', $leader, $follower);
+	wait_for_lease($follower->node, q{state = 'held'});
+	is(query($follower->node, 'SELECT count(*) FROM snowflake_registry_slots() WHERE until > clock_timestamp()'), 1,
+		'the old leader has given its node id back');
+	isnt(lease_of($leader->node, 'state'), 'held', 'and holds none');
+	return;
+}
 
-		$load->more(2000);
-		$up->ask($change, qr/demoted|following/, $change eq 'switchover' ? (leader => $up->node->name) : (), candidate => $down->node->name);
-		$down->wait_for('leader');
-		my %errors = map { $_ => 1 } keys %{ $load->finish };
-		delete @errors{ '57P01', '57P02' };
-		is_deeply(\%errors, {}, "a $change: the old leader's clients see no error but its end");
-		my ($now) = Patroni::settle($down, $up);
-		is($now, $down, 'the other member leads');
-		($up, $down) = ($down, $up);
-	}
+# etcd ends. Patroni demotes the leader, or with failsafe_mode it goes on making IDs
+# until its reservation ends.
+sub lose_etcd
+{
+	my ($checker, @members) = @_;
+	my ($leader, $follower) = Patroni::settle(@members);
+	my $load = load_on($checker, $leader);
+
+	$load->more(2000);
+	$etcd->stop;
+	$leader->node->poll_query_until('postgres', 'SELECT pg_is_in_recovery()') or die 'it still leads';
+	ended($load, 'etcd is down: the leader is demoted');
+	$etcd->start;
+
+	($leader, $follower) = Patroni::settle(@members);
+	$leader->use_failsafe_mode($follower);
+	wait_for_lease($leader->node, q{state = 'held' AND problem IS NULL});
+	$load = load_on($checker, $leader);
+	$load->more(2000);
+	$etcd->stop;
+	wait_for_lease($leader->node, 'node_id IS NULL OR until < clock_timestamp()');
+	is_deeply([ keys %{ $load->finish } ], [], 'failsafe_mode: it has made IDs until its reservation ends');
+	alter_system($leader->node, 'SET snowflake.lease_wait = 0');
+	$leader->node->poll_query_until('postgres', q{SELECT current_setting('snowflake.lease_wait') = '0'}) or die 'no reload';
+	refused($leader->node, $next, '55000', qr/no lease of a node id/, 'and then none');
+	ok(is_primary($leader), 'but it still leads');
+	$etcd->start;
+	wait_for_lease($leader->node, q{state = 'held' AND problem IS NULL});
+	$load = load_on($checker, $leader);
+	$load->more(2000);
+	is_deeply($load->finish, {}, 'etcd is back: it goes on');
+	return;
+}
+
+# The follower is copied from the leader again.
+sub reinitialize
+{
+	my ($checker, $up, $down) = @_;
 	my $load = load_on($checker, $up);
 	$load->more(2000);
 	$down->ask('reinitialize', qr/replica has been created using basebackup/);
@@ -173,9 +230,7 @@ sub split_brain
 	my ($now) = Patroni::settle($leader, $follower);
 	pass('one follows the other again: ' . $now->node->name . ' leads');
 	like(join('', map { $_->log } $leader, $follower), qr/running pg_rewind/, 'after pg_rewind');
-	my %errors = map { $_ => 1 } keys %{ $old->finish };
-	delete @errors{ '57P01', '57P02' };
-	is_deeply(\%errors, {}, "and the old leader's clients were told no more than that it stops");
+	ended($old, 'the end of the split brain');
 	$new = load_on($checker, $now);
 	$new->more(1000);
 	is_deeply($new->finish, {}, 'who leads goes on');
@@ -196,8 +251,10 @@ sub split_brain
 	$etcd->put('registry/registry', query($members[0]->node, "CREATE EXTENSION snowflake_registry; $registry"));
 	wait_for_lease($members[0]->node, q{state = 'held'});
 	isnt(lease_of($members[1]->node, 'state'), 'held', 'who follows has no lease');
-	die_under_load($checker, @members);
-	split_brain($checker, reverse @members);
+	switch_leases($checker, @members);
+	die_under_load($checker, reverse @members);
+	split_brain($checker, @members);
+	lose_etcd($checker, @members);
 	$checker->clients;
 	$checker->states;
 	$_->end foreach @members;
@@ -210,7 +267,9 @@ sub split_brain
 	my $checker = IdChecker->new($members[0]->node->basedir . '/ids');
 
 	new_cluster(@members);
-	change_roles($checker, @members);
+	change_roles($checker, 'switchover', @members);
+	change_roles($checker, 'failover', reverse @members);
+	reinitialize($checker, @members);
 	split_brain($checker, @members);
 	$checker->clients;
 	$checker->states;
