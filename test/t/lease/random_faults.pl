@@ -440,22 +440,14 @@ sub restore_registry
 	return;
 }
 
-# Make the call that a server's lease asks for: in PostgreSQL on the registry itself.
-# While servers lease from a former one, nobody makes it.
+# Make the call of doc/leases.md with the arguments that a server's lease names. While
+# servers lease from a former registry, nobody makes it.
 sub recover_for
 {
 	my ($server) = @_;
 
 	return if $server->{registry} ne $current || ($move && !$move->{removed});
-	my $call = eval { $server->{node}->safe_psql('postgres', q{SELECT substring(remedy
-		FROM '(?:BEGIN; [^;]*; )?SELECT (?:public\.)?snowflake_registry[._]recover[^;]*;(?: COMMIT;)?')
-		FROM snowflake_lease()}, timeout => 20) } || return;
-
-	$call =~ s/'\d+ s'/'$reserve s'/;
-	return eval {
-		$postgresql ? $postgresql->safe_psql($current, $call, timeout => 20)
-		  : $server->{node}->safe_psql('postgres', $call, timeout => 20);
-	};
+	return eval { $server->{node}->safe_psql('postgres', recovery_of($server->{node}, $reserve), timeout => 20) };
 }
 
 # Make the call for a server that finds another registry, or knew what was not restored.
