@@ -205,7 +205,7 @@ load_age(void)
 		file->magic == AGE_MAGIC)
 		kept.known = file->known;
 	else if ((file != NULL || !whole) && !sf_lease_shared->begun)
-		sf_core->log_event(SF_EVENT_FILE_DAMAGED,
+		sf_core->log_event(NULL, SF_EVENT_FILE_DAMAGED,
 						   "If the registry lost data before this start, this server does not notice.",
 						   NULL,
 						   "ignoring file \"%s\", which is damaged or of another version",
@@ -490,7 +490,8 @@ log_lease_event(SfLeaseEvent what, const char *text)
 	if (what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_SOLVED)
 		sf_lease_shared->has_problem = what == SF_LEASE_EVENT_PROBLEM;
 	sf_core->print_registry(name, sizeof(name));
-	sf_core->log_event(events[what], NULL, lease.client.remedy[0] != '\0' &&
+	sf_core->log_event(NULL, events[what], NULL,
+					   lease.client.remedy[0] != '\0' &&
 					   (what == SF_LEASE_EVENT_LOST ||
 						what == SF_LEASE_EVENT_EXPIRED ||
 						what == SF_LEASE_EVENT_PROBLEM ||
@@ -758,7 +759,7 @@ release_lease(void)
 		int64		until_ms = sf_layout_after_epoch_ms(sf_core->layout,
 														lease.record.until);
 
-		sf_core->log_event(SF_EVENT_NOT_GIVEN_BACK, NULL, NULL,
+		sf_core->log_event(NULL, SF_EVENT_NOT_GIVEN_BACK, NULL, NULL,
 						   "node id could not be given back, and stays reserved until %s",
 						   sf_timefmt_show(until_ms));
 	}

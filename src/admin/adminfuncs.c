@@ -21,9 +21,11 @@
 #include "mark/mark.h"
 #include "mb/pg_wchar.h"
 #include "query/query.h"
-#include "runtime/shmem.h"
 #include "runtime/preconditions.h"
+#include "runtime/right.h"
 #include "runtime/settings.h"
+#include "runtime/shmem.h"
+#include "storage/fd.h"
 #include "table/table.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -262,7 +264,7 @@ accept_node_id(void)
 				(errmsg("nothing to accept: this server has leased no node id, or snowflake.registry is set")));
 		return;
 	}
-	sf_node_accept();
+	(void) durable_unlink(SF_AGE_FILE, ERROR);
 	ereport(WARNING,
 			(errmsg("this server now takes its node id from snowflake.node_id"),
 			 errdetail("If another server still leases from the registry, it can get the same node id, and both servers issue the same IDs."),

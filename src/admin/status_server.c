@@ -178,11 +178,10 @@ put_configured_node(SfStatus *status, uint32 node)
 {
 	SfServerNumber before = sf_shmem->identity.original;
 	SfServerNumber primary = sf_identity_primary();
-	uint32		shards[SF_SHARDS_WORDS];
 	bool		changed = before != SF_NO_NUMBER &&
 		before != sf_server_number_of(node) && primary == SF_NO_NUMBER;
 
-	if (primary == sf_server_number_of(node) && sf_identity_runs_twice(shards))
+	if (primary == sf_server_number_of(node) && sf_identity_runs_twice())
 		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("%u is configured, and a server that this one was copied from, which runs now, has it, too",
 							   node),

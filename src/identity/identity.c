@@ -4,17 +4,11 @@
  *	  Identity of this server: is its data directory a copy of another
  *	  server's?
  *
- * Two files answer this.  Base backups contain one of them:
- *
- *	global/pgsql_tmp/snowflake_server	the marker: which server owns this
- *			directory, and where it is.  Base backups and the usual tools leave
- *			out every directory called pgsql_tmp; pg_rewind does so only in
- *			subdirectories, and removes it from its target.  The server clears
- *			such directories in base and in tablespaces, but not this one.
- *
- *	snowflake.servers		the list of servers: which ones this data has been,
- *			and with which node ids.  An administrator who removes it
- *			states that no other server has the data.
+ * Two files answer this: the marker, which no copy has (SF_PLACE_DIR), says
+ * which server owns this directory, and where it is; and the list, which all
+ * copies have, says which servers this data has been, and with which node ids.
+ * An administrator who removes the list states that no other server has the
+ * data.
  *
  * servers.c derives the answer at each start, and when a reload brings another
  * node id.  A copy gets no marker and no pair in the list until an
@@ -22,9 +16,6 @@
  * only if snowflake.copy_check says so, or if the original was seen running
  * (original.c).  A copy with a node id that no other server has had is a
  * server of its own.
- *
- * A third one beside the marker says what this server makes IDs of, for others
- * that look for it.
  *
  * With a leased node id, a copy leases another one.  Then the marker only
  * helps to choose a slot.  But shards are configured, not leased: a copy that
@@ -81,34 +72,22 @@ static SfServers list;
 static void
 read_list(void)
 {
-	const size_t header = offsetof(SfServers, pair);
-	void	   *content;
-	size_t		size;
-	bool		whole = sf_durable_file_read(SERVERS_FILE, &content, &size);
-	SfServers  *found = content;
-
-	memset(&list, 0, sizeof(list));
-	if (whole && found != NULL && size >= header &&
-		found->magic == SF_SERVERS_MAGIC && found->count <= SF_SERVERS_MAX &&
-		size == header + found->count * sizeof(SfPair))
-		memcpy(&list, found, size);
-	else
+	if (!sf_durable_file_read_struct(SERVERS_FILE, &list, sizeof(list),
+									 SF_SERVERS_MAGIC))
 		list.forgotten = sf_durable_file_exists(SERVERS_FILE);
-	if (found != NULL)
-		pfree(found);
 }
 
-static SfServerNumber
+/* Return SfIdentity.node: the configured node, and what is known of it. */
+static uint64
 find_node(void)
 {
-	return pg_atomic_read_u32(&sf_shmem->identity.node);
+	return pg_atomic_read_u64(&sf_shmem->identity.node);
 }
 
 static bool
-is_copied(SfServerNumber node)
+are_shards_copied(void)
 {
-	return node != SF_NO_NUMBER &&
-		node == pg_atomic_read_u32(&sf_shmem->identity.copied);
+	return pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN;
 }
 
 /* Return true if another server has this node id, too, if it runs. */
@@ -116,6 +95,14 @@ static bool
 is_shared(SfServerNumber node)
 {
 	return sf_servers_share(&list, sf_identity_server(), node);
+}
+
+/* Return true if this server follows another one; a promotion ends that. */
+static bool
+follows(void)
+{
+	return sf_shmem->identity.follows &&
+		sf_durable_file_exists(STANDBY_SIGNAL_FILE);
 }
 
 /*
@@ -128,14 +115,13 @@ was_standby(void)
 {
 	bool		crc_ok;
 	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-	DBState		state = control->state;
 
 	sf_shmem->identity.control = control->crc;
-	pfree(control);
 	return (list.count == 0 ? list.forgotten : list.standby) &&
-		(state == DB_SHUTDOWNED_IN_RECOVERY ||
-		 state == DB_IN_CRASH_RECOVERY || state == DB_IN_ARCHIVE_RECOVERY ||
-		 list.control == sf_shmem->identity.control);
+		(control->state == DB_SHUTDOWNED_IN_RECOVERY ||
+		 control->state == DB_IN_CRASH_RECOVERY ||
+		 control->state == DB_IN_ARCHIVE_RECOVERY ||
+		 control->crc == list.control);
 }
 
 /* ---- writing ---- */
@@ -198,33 +184,32 @@ hash_place(void)
  * postmaster's pair: then write that, too.
  */
 static bool
-write_list(SfServerNumber node, bool accepted, int elevel)
+write_list(uint64 word, bool accepted, int elevel)
 {
-	SfIdentity *identity = &sf_shmem->identity;
+	SfServerNumber node = (SfServerNumber) word;
 	SfPair		own;
 	bool		written;
 
 	memset(&own, 0, sizeof(own));
 	own.server = sf_identity_server();
 	own.place = hash_place();
-	own.shards = accepted ||
-		pg_atomic_read_u32(&identity->shards) == SF_SHARDS_OWN;
+	own.shards = accepted || !are_shards_copied();
 	do
 	{
 		own.node = node;
 		read_list();
-		if (accepted && (is_copied(node) || is_shared(node)))
+		if (accepted && ((word & SF_NODE_COPIED) != 0 || is_shared(node)))
 			sf_servers_forgive(&list);
-		list.control = identity->control;
-		list.standby = identity->follows;
+		list.control = sf_shmem->identity.control;
+		list.standby = follows();
 		sf_servers_add(&list, &own);
-		written = sf_durable_file_write(SERVERS_FILE, &list,
-										offsetof(SfServers, pair) +
-										list.count * sizeof(SfPair), elevel);
+		written = sf_durable_file_write(SERVERS_FILE, &list, sizeof(list),
+										elevel);
 		pg_memory_barrier();
-		node = find_node();
-		pg_read_barrier();		/* see decide() */
-	} while (node != own.node && node != SF_NO_NUMBER && !is_copied(node));
+		word = find_node();
+		node = (SfServerNumber) word;
+	} while (node != own.node && node != SF_NO_NUMBER &&
+			 (word & SF_NODE_COPIED) == 0);
 	return sf_log_file(written, SERVERS_FILE, UNNOTICED);
 }
 
@@ -258,7 +243,7 @@ sf_identity_separate(bool node)
 char *
 sf_identity_copy_remedy(void)
 {
-	if (!is_copied(find_node()))
+	if ((find_node() & SF_NODE_COPIED) == 0)
 		return psprintf("If another server may have one of the shards in snowflake.shards, %s Once no other server has any of them, run as a superuser: SELECT %s.snowflake_accept('copy');",
 						sf_identity_separate(false), sf_extschema());
 	return psprintf("To keep both servers, %s Only if the original and all other copies of it are gone for good, run as a superuser: SELECT %s.snowflake_accept('copy');",
@@ -275,19 +260,13 @@ sf_identity_promoted_remedy(void)
 
 /* ---- the rule ---- */
 
-static bool
-are_shards_copied(void)
-{
-	return pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN;
-}
-
 /* Return true if IDs of this node are refused because this is a copy. */
 static bool
-refuses_node(SfServerNumber node)
+refuses_node(uint64 word)
 {
-	return is_copied(node) &&
+	return (word & SF_NODE_COPIED) != 0 &&
 		(sf_copy_check == SF_CHECK_ERROR ||
-		 (sf_copy_check == SF_CHECK_WARN && sf_shmem->identity.seen));
+		 (sf_copy_check == SF_CHECK_WARN && (word & SF_NODE_SEEN) != 0));
 }
 
 static bool
@@ -299,28 +278,34 @@ refuses_shard(uint32 shard)
 		  sf_ranges_has(sf_shmem->identity.seen_shards, shard)));
 }
 
-/* Return true if this server follows another one; a promotion ends that. */
-static bool
-follows(void)
+/*
+ * Return the directory of another server that is seen running with this node
+ * id; NULL if there is none.  Keep the shards of such servers, while sessions
+ * read those.
+ */
+static const char *
+look(SfServerNumber node)
 {
-	return sf_shmem->identity.follows &&
-		sf_durable_file_exists(STANDBY_SIGNAL_FILE);
+	uint32		shards[SF_SHARDS_WORDS];
+	const char *directory = sf_original_running(&list, node, shards);
+
+	memcpy(sf_shmem->identity.seen_shards, shards, sizeof(shards));
+	return directory;
 }
 
 /*
- * Return the directory of another server that is seen running with this node
- * id; NULL if there is none.  Fill in the shards of such servers.  A server
- * that is settled may be followed by one with the same node id; and if the
- * number is also another's, there have been warnings, and nothing is refused.
+ * The same, but nothing if this server may have the node id beside that one:
+ * it is settled, and the number is also another's.  There have been warnings,
+ * and nothing is refused.
  */
 static const char *
-find_rival(SfServerNumber node, uint32 *shards)
+find_rival(SfServerNumber node)
 {
-	bool		settled = sf_servers_is_settled(&list, sf_identity_server(),
-												node);
-	const char *directory = sf_original_running(&list, node, settled, shards);
+	const char *directory = look(node);
 
-	return follows() || (settled && is_shared(node)) ? NULL : directory;
+	return follows() ||
+		(sf_servers_is_settled(&list, sf_identity_server(), node) &&
+		 is_shared(node)) ? NULL : directory;
 }
 
 static bool
@@ -336,7 +321,7 @@ is_listed(SfServerNumber number)
  * now.
  */
 static void
-claim(SfServerNumber node, const uint32 *opening, bool accepting)
+claim(uint64 word, const uint32 *opening, bool accepting)
 {
 	uint32		shards[SF_SHARDS_WORDS] = {0};
 
@@ -348,19 +333,8 @@ claim(SfServerNumber node, const uint32 *opening, bool accepting)
 			sf_ranges_add(shards, i);
 	}
 	sf_shmem->identity.claimed =
-		sf_original_claim(&list, !accepting && refuses_node(node) ?
-						  SF_NO_NUMBER : node, shards);
-}
-
-/* Find a rival, and the shards of such servers, while sessions read those. */
-static const char *
-look(SfServerNumber node)
-{
-	uint32		shards[SF_SHARDS_WORDS];
-	const char *directory = find_rival(node, shards);
-
-	memcpy(sf_shmem->identity.seen_shards, shards, sizeof(shards));
-	return directory;
+		sf_original_claim(&list, !accepting && refuses_node(word) ?
+						  SF_NO_NUMBER : (SfServerNumber) word, shards);
 }
 
 /* The postmaster gets other shards, or has got them. */
@@ -371,7 +345,7 @@ claim_shards(const uint32 *opening)
 		return;
 	claim(find_node(), opening, false);
 	if (opening != NULL)
-		(void) look(find_node());
+		(void) look((SfServerNumber) find_node());
 }
 
 /* Log that this is a copy, as far as this number is concerned. */
@@ -379,22 +353,21 @@ static void
 log_copy(SfServerNumber number, const char *directory)
 {
 	const char *reason = sf_shmem->identity.reason;
-	char		detail[2 * MAXPGPATH + 400];
+	char	   *runs = "";
 
 	if (sf_copy_check == SF_CHECK_OFF)
 		return;
-	strlcpy(detail, reason[0] != '\0' ? reason : number == SF_SHARDS ?
+	if (reason[0] == '\0')
+		reason = number == SF_SHARDS ?
 			"Another server has had these data, and may have the same shards." :
-			"It had another node id, and has the other server's again.",
-			sizeof(detail));
+			"It had another node id, and has the other server's again.";
 	if (directory != NULL)
-		snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail),
-				 " The server in \"%s\" runs now, and has node id %u: no IDs of that node are made here.",
-				 directory, sf_server_number_value(number));
-	if (sf_copy_check == SF_CHECK_ERROR)
-		strlcat(detail, " No IDs are made that the other server may make, too.",
-				sizeof(detail));
-	sf_log_event(SF_EVENT_COPY, detail,
+		runs = psprintf(" The server in \"%s\" runs now, and has node id %u: no IDs of that node are made here.",
+						directory, sf_server_number_value(number));
+	sf_log_event(SF_EVENT_COPY,
+				 psprintf("%s%s%s", reason, runs,
+						  sf_copy_check == SF_CHECK_ERROR ?
+						  " No IDs are made that the other server may make, too." : ""),
 				 sf_identity_copy_remedy(),
 				 "this data directory is a copy of another server's");
 }
@@ -435,58 +408,59 @@ log_standby(SfServerNumber node)
 }
 
 /*
- * Write the pair of this server, which is no copy, before its number is used.
- * A promoted standby writes again at its first ID ("used"); and it warns then,
- * if another server has this node id, too.
+ * Write the pair of this server, unless it is a copy, before its number is
+ * used; and its claim, if that could not be written.  A promoted standby
+ * writes again at its first ID ("used"); and it warns then, if another server
+ * has this node id, too.
  */
 static void
-take(SfServerNumber node, bool used)
+take(uint64 word, bool used)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	bool		written = (identity->marked || write_marker(LOG)) &&
-		write_list(node, false, LOG);
+	SfServerNumber node = (SfServerNumber) word;
+	bool		written = (word & SF_NODE_COPIED) == 0 &&
+		(identity->marked || write_marker(LOG)) &&
+		write_list(word, false, LOG);
 
 	if (!identity->claimed)
-		claim(node, NULL, false);
-	written &= identity->claimed;
-	if (!written || (!used && (identity->follows || is_shared(node))))
-		return;
-	pg_atomic_write_u32(&identity->recorded, node);
-	pg_memory_barrier();
-	if (is_copied(node))		/* by a reload meanwhile */
-		pg_atomic_write_u32(&identity->recorded, SF_NO_NUMBER);
+		claim(word, NULL, false);
+	if (written && identity->claimed &&
+		(used || !(follows() || is_shared(node))))
+		(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
+											  word | SF_NODE_RECORDED);
 }
 
 /*
  * In the postmaster: decide about this node id before it is used, and before a
  * base backup copies it from the configuration.  A call that has read the last
- * one finds none meanwhile, and looks again.
+ * one sees that there is another, and looks again.
  */
-static void
-decide(SfServerNumber node)
+void
+sf_identity_become(SfServerNumber node)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	const char *directory;
-	bool		copied;
+	uint64		word = node;
 
+	Assert(!IsUnderPostmaster);
+	if (sf_identity_server() == 0)
+		return;					/* the start does it, or nothing is to do */
+	read_list();
 	claim(node, NULL, false);	/* of two that look now, one sees the other */
-	directory = look(node);
-	copied = directory != NULL || is_listed(node);
-	pg_atomic_write_u32(&identity->node, SF_NO_NUMBER);
-	pg_memory_barrier();
-	pg_atomic_write_u32(&identity->recorded, SF_NO_NUMBER);
+	directory = find_rival(node);
+	if (directory != NULL)
+		word |= SF_NODE_COPIED | SF_NODE_SEEN;
+	else if (is_listed(node))
+		word |= SF_NODE_COPIED;
 	pg_atomic_write_u64(&identity->tried_ms, 0);
-	identity->seen = directory != NULL;
-	pg_atomic_write_u32(&identity->copied, copied ? node : SF_NO_NUMBER);
-	pg_memory_barrier();
-	pg_atomic_write_u32(&identity->node, node);
-	pg_memory_barrier();
-	claim(node, NULL, false);
-	if (copied)
+	pg_atomic_write_u64(&identity->node, word);
+	pg_memory_barrier();		/* before the list is read: see write_list() */
+	claim(word, NULL, false);
+	if ((word & SF_NODE_COPIED) != 0)
 		log_copy(node, directory);
 	else
-		take(node, false);
-	if (identity->follows && !copied)
+		take(word, false);
+	if (follows())
 		log_standby(node);
 }
 
@@ -504,7 +478,7 @@ find_server(char *reason, size_t reason_size)
 	bool		marked = sf_durable_file_read_struct(MARKER_FILE, &marker,
 													 sizeof(marker),
 													 MARKER_MAGIC);
-	bool		unpromoted = was_standby() && !sf_shmem->identity.follows;
+	bool		unpromoted = was_standby() && !follows();
 	bool		same_machine;
 	bool		same_path;
 
@@ -559,7 +533,7 @@ sf_identity_at_start(void)
 	if (is_listed(SF_SHARDS))
 		pg_atomic_write_u32(&identity->shards, SF_SHARDS_COPIED);
 	sf_settings_shards_changed = claim_shards;
-	decide(sf_node_configured());
+	sf_identity_become(sf_node_configured());
 	if (sf_settings_has_shards())
 		log_copied_shards();
 }
@@ -580,7 +554,7 @@ sf_identity_server(void)
 bool
 sf_identity_is_copy(void)
 {
-	return is_copied(find_node()) ||
+	return (find_node() & SF_NODE_COPIED) != 0 ||
 		(are_shards_copied() && sf_settings_has_shards());
 }
 
@@ -591,10 +565,11 @@ sf_identity_is_copy(void)
 SfServerNumber
 sf_identity_primary(void)
 {
-	SfServerNumber node = find_node();
+	uint64		word = find_node();
 
 	read_list();
-	return is_shared(node) && !is_copied(node) ? node : SF_NO_NUMBER;
+	return (word & SF_NODE_COPIED) == 0 && is_shared((SfServerNumber) word) ?
+		(SfServerNumber) word : SF_NO_NUMBER;
 }
 
 /* Return true if IDs are refused here because this is a copy. */
@@ -609,15 +584,19 @@ sf_identity_refuses(void)
 	return refuses_node(find_node());
 }
 
-/* SQLSTATE 55000 */
+/* Refuse IDs of a number of a copy.  SQLSTATE 55000 */
 static void
-refuse_copy(const char *detail)
+refuse_copy(bool seen, const char *what, uint32 number)
 {
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this data directory is a copy of another server's"),
-			 errdetail_internal("%s", detail),
+			 seen ?
+			 errdetail("Another server with these data was seen running on this machine, and has %s %u, too.",
+					   what, number) :
+			 errdetail("Another server may have %s %u, too, and snowflake.copy_check is \"error\".",
+					   what, number),
 			 errhint("%s", sf_identity_copy_remedy())));
 }
 
@@ -628,71 +607,64 @@ refuse_copy(const char *detail)
  * the list.
  */
 static void
-record(SfServerNumber node)
+record(uint64 word)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	uint64		tried_ms = pg_atomic_read_u64(&identity->tried_ms);
 	uint64		now_ms = sf_clock_monotonic_ms();
 
-	if (pg_atomic_read_u32(&identity->recorded) == node ||
-		now_ms < tried_ms + RETRY_MS ||
+	if (now_ms < tried_ms + RETRY_MS ||
 		!pg_atomic_compare_exchange_u64(&identity->tried_ms, &tried_ms,
 										now_ms))
 		return;
 	identity->follows = false;
-	take(node, true);
-	if (is_shared(node))
+	take(word, true);
+	if ((word & SF_NODE_COPIED) == 0 && is_shared((SfServerNumber) word))
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
 					 "If that server runs again, both issue the same IDs.",
 					 sf_identity_promoted_remedy(),
 					 "this server makes IDs with node id %u, which a server that it was copied from had, too",
-					 sf_server_number_value(node));
+					 sf_server_number_value((SfServerNumber) word));
 }
 
 bool
 sf_identity_require_slowly(SfServerNumber node)
 {
-	bool		copied = is_copied(node);
+	uint64		word = find_node();
 
 	if (sf_identity_server() == 0 || sf_settings_leases())
 		return true;
-	if (refuses_node(node))
-		refuse_copy(psprintf(sf_shmem->identity.seen ?
-							 "Another server with these data was seen running on this machine, and has node id %u, too." :
-							 "Another server may have node id %u, too, and snowflake.copy_check is \"error\".",
-							 sf_server_number_value(node)));
-	pg_read_barrier();			/* see decide() */
-	if (node != find_node())
+	if ((SfServerNumber) word != node)
 		return false;
-	if (!copied)
-		record(node);
+	if (refuses_node(word))
+		refuse_copy((word & SF_NODE_SEEN) != 0, "node id",
+					sf_server_number_value(node));
+	if ((word & SF_NODE_COPIED) == 0 || !sf_shmem->identity.claimed)
+		record(word);
 	return true;
 }
 
 void
 sf_identity_require_shard_slowly(uint32 shard)
 {
-	bool		seen = sf_ranges_has(sf_shmem->identity.seen_shards, shard);
-
 	sf_require_shard(shard);
 	log_copied_shards();
 	if (refuses_shard(shard))
-		refuse_copy(psprintf(seen ?
-							 "Another server with these data was seen running on this machine, and has shard %u, too." :
-							 "Another server may have shard %u, too, and snowflake.copy_check is \"error\".",
-							 shard));
+		refuse_copy(sf_ranges_has(sf_shmem->identity.seen_shards, shard),
+					"shard", shard);
 }
 
 /* Write the list if it could not be written: a standby makes no IDs. */
 void
 sf_identity_retry(void)
 {
-	SfServerNumber node = find_node();
+	uint64		word = find_node();
+	SfServerNumber node = (SfServerNumber) word;
 
 	read_list();
-	if (node != SF_NO_NUMBER && !is_copied(node) &&
+	if (node != SF_NO_NUMBER && (word & SF_NODE_COPIED) == 0 &&
 		!sf_servers_is_settled(&list, sf_identity_server(), node))
-		take(node, false);
+		take(word, false);
 }
 
 /*
@@ -702,38 +674,21 @@ sf_identity_retry(void)
 bool
 sf_identity_may_become(SfServerNumber node)
 {
-	uint32		shards[SF_SHARDS_WORDS];
-
 	if (sf_copy_check == SF_CHECK_OFF)
 		return true;
 	read_list();
-	return find_rival(node, shards) == NULL;
-}
-
-/*
- * In the postmaster, before a reload gives this server another node id: do
- * what a start with that node id would have done.
- */
-void
-sf_identity_become(SfServerNumber node)
-{
-	Assert(!IsUnderPostmaster);
-	if (sf_identity_server() == 0 || sf_settings_leases())
-		return;					/* the start does it, or nothing is to do */
-	read_list();
-	decide(node);
+	return find_rival(node) == NULL;
 }
 
 /*
  * Return true if another server with this data runs now, with the node of this
- * one.  Fill in the shards of such servers.
+ * one.
  */
 bool
-sf_identity_runs_twice(uint32 *shards)
+sf_identity_runs_twice(void)
 {
 	read_list();
-	return sf_original_running(&list, find_node(), !sf_identity_is_copy(),
-							   shards) != NULL;
+	return look((SfServerNumber) find_node()) != NULL;
 }
 
 /*
@@ -743,19 +698,21 @@ sf_identity_runs_twice(uint32 *shards)
 static void
 require_gone(void)
 {
-	uint32		shards[SF_SHARDS_WORDS];
+	uint64		word = find_node();
 	char	   *shared = NULL;
 
-	if (sf_identity_runs_twice(shards))
-		shared = psprintf("node id %u", sf_server_number_value(find_node()));
+	if (sf_identity_runs_twice())
+		shared = psprintf("node id %u",
+						  sf_server_number_value((SfServerNumber) word));
 	for (int i = 0; i < sf_shmem->nshards && are_shards_copied(); i++)
 	{
-		if (shared == NULL && sf_shard_is_open(i) && sf_ranges_has(shards, i))
+		if (shared == NULL && sf_shard_is_open(i) &&
+			sf_ranges_has(sf_shmem->identity.seen_shards, i))
 			shared = psprintf("shard %d", i);
 	}
 	if (shared == NULL)
 		return;
-	claim(find_node(), NULL, false);
+	claim(word, NULL, false);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot accept this copy while another server with these data runs"),
@@ -767,20 +724,22 @@ require_gone(void)
 /*
  * Accept: an administrator states that no other server has this data.  The
  * server keeps its number, so that nothing is lost if a file is not written.
+ * If a reload has brought another node id meanwhile, that one is not accepted.
  */
 void
 sf_identity_accept(void)
 {
 	SfIdentity *identity = &sf_shmem->identity;
+	uint64		word = find_node();
 
 	read_list();
-	claim(find_node(), NULL, true); /* of two that look now, one sees the
-									 * other */
+	claim(word, NULL, true);	/* of two that look now, one sees the other */
 	require_gone();
 	identity->follows = false;
 	(void) write_marker(ERROR);
-	(void) write_list(find_node(), true, ERROR);
-	pg_atomic_write_u32(&identity->copied, SF_NO_NUMBER);
+	(void) write_list(word, true, ERROR);
+	(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
+										  (SfServerNumber) word);
 	pg_atomic_write_u32(&identity->shards, SF_SHARDS_OWN);
 	claim(find_node(), NULL, false);
 }

@@ -18,7 +18,7 @@
 extern void sf_identity_at_start(void);
 extern uint64 sf_identity_server(void);
 extern SfServerNumber sf_identity_primary(void);
-extern bool sf_identity_runs_twice(uint32 *shards);
+extern bool sf_identity_runs_twice(void);
 extern bool sf_identity_is_copy(void);
 extern bool sf_identity_refuses(void);
 extern void sf_identity_accept(void);
@@ -42,8 +42,8 @@ extern void sf_identity_require_shard_slowly(uint32 shard);
 static inline bool
 sf_identity_require(SfServerNumber node)
 {
-	return pg_atomic_read_u32(&sf_shmem->identity.recorded) == node ||
-		sf_identity_require_slowly(node);
+	return pg_atomic_read_u64(&sf_shmem->identity.node) ==
+		(node | SF_NODE_RECORDED) || sf_identity_require_slowly(node);
 }
 
 static inline void
@@ -62,8 +62,7 @@ extern void sf_right_change_node(SfServerNumber last, SfServerNumber node,
 extern bool sf_original_claim(const SfServers *list, SfServerNumber node,
 							  const uint32 *shards);
 extern const char *sf_original_running(const SfServers *list,
-									   SfServerNumber node, bool settled,
-									   uint32 *shards);
+									   SfServerNumber node, uint32 *shards);
 
 /* node.c: the configured node of this server */
 extern bool sf_node_find(uint32 *first, uint32 *last,
@@ -75,7 +74,6 @@ extern char *sf_node_remedy(void);
 extern char *sf_node_change_remedy(void);
 extern void sf_node_take(void);
 extern bool sf_node_was_leased(void);
-extern void sf_node_accept(void);
 
 /* lease_wait.c: the lease as sessions see it */
 extern void sf_lease_wait_explain(int64 begun_ms);

@@ -229,8 +229,9 @@ may_change(uint64 numbers, char *reason, size_t reason_size)
  * (sf_node_take()).
  */
 static void
-change_node(uint64 before, uint64 numbers)
+change_node(uint64 numbers)
 {
+	uint64		before = pg_atomic_read_u64(&sf_shmem->configured);
 	uint32		old;
 	uint32		node;
 	uint32		last;
@@ -239,12 +240,13 @@ change_node(uint64 before, uint64 numbers)
 
 	if (!find_nodes(numbers, &node, &last, reason, sizeof(reason)))
 		return;					/* may_change() has found it */
-	if ((pg_atomic_read_u64(&sf_shmem->configured) & SF_NODE_TAKEN) == 0)
+	if ((before & SF_NODE_TAKEN) == 0)
 	{
 		sf_identity_become(sf_server_number_of(node));
 		return;
 	}
-	if (!find_nodes(before, &old, &last, reason, sizeof(reason)))
+	if (!find_nodes(before & ~SF_NODE_TAKEN, &old, &last, reason,
+					sizeof(reason)))
 		return;
 	if (node != old)
 	{
@@ -304,11 +306,8 @@ sf_node_take_at_start(void)
 
 	Assert(!IsUnderPostmaster);
 	sf_settings_node_change = &change;
-	if (!sf_settings_leases() && sf_durable_file_exists(SF_AGE_FILE))
-	{
-		pg_atomic_write_u32(&sf_shmem->identity.was_leased, 1);
+	if (sf_node_was_leased())
 		sf_log_event(SF_EVENT_WAS_LEASED, NULL, sf_node_remedy(), WAS_LEASED);
-	}
 	else if (sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
 		if (!sf_settings_leases())
@@ -325,20 +324,14 @@ sf_node_take_at_start(void)
 	log_start();
 }
 
-/* Return true if no node is taken because this server has leased one. */
+/*
+ * Return true if no node is taken because this server has leased one; until
+ * snowflake_accept('node_id') removes the file.
+ */
 bool
 sf_node_was_leased(void)
 {
-	return pg_atomic_read_u32(&sf_shmem->identity.was_leased) != 0;
-}
-
-/* Accept that this server no longer leases: the registry is given up. */
-void
-sf_node_accept(void)
-{
-	if (sf_durable_file_exists(SF_AGE_FILE))
-		(void) durable_unlink(SF_AGE_FILE, ERROR);
-	pg_atomic_write_u32(&sf_shmem->identity.was_leased, 0);
+	return !sf_settings_leases() && sf_durable_file_exists(SF_AGE_FILE);
 }
 
 /*

@@ -40,10 +40,10 @@ typedef struct Claim
 {
 	uint32		magic;
 	int			pid;			/* of the postmaster that has it */
+	uint64		server;
 	SfServerNumber node;
-	uint32		count;
-	uint64		server[SF_SERVERS_MAX + 1]; /* itself, and its list */
 	uint32		shards[SF_SHARDS_WORDS];
+	SfServers	list;
 } Claim;
 
 /* Let others see that this server makes IDs of this node and these shards. */
@@ -56,11 +56,10 @@ sf_original_claim(const SfServers *list, SfServerNumber node,
 	memset(&claim, 0, sizeof(claim));
 	claim.magic = CLAIM_MAGIC;
 	claim.pid = PostmasterPid;
+	claim.server = sf_identity_server();
 	claim.node = node;
-	claim.server[claim.count++] = sf_identity_server();
-	for (uint32 i = 0; i < list->count; i++)
-		claim.server[claim.count++] = list->pair[i].server;
 	memcpy(claim.shards, shards, sizeof(claim.shards));
+	claim.list = *list;
 	return sf_place_make_dir(LOG) &&
 		sf_file_write_behind(CLAIM_FILE, &claim, sizeof(claim), LOG);
 }
@@ -92,7 +91,7 @@ read_claim(int pid, Claim *claim, bool *is_standby)
 		return false;
 	snprintf(name, sizeof(name), "/proc/%d/cwd/" STANDBY_SIGNAL_FILE, pid);
 	*is_standby = sf_durable_file_exists(name);
-	return claim->pid == pid && claim->count <= lengthof(claim->server);
+	return claim->pid == pid && claim->list.count <= SF_SERVERS_MAX;
 }
 
 /*
@@ -106,31 +105,33 @@ static bool
 is_rival(const SfServers *list, bool settled, const Claim *claim,
 		 bool is_standby)
 {
-	bool		found = sf_servers_name(list, claim->server[0]);
+	bool		found = sf_servers_name(list, claim->server);
 
 	if (is_standby || settled)
 		return found && !(is_standby && settled);
-	for (uint32 i = 1; i < claim->count && !found; i++)
-		found = sf_servers_name(list, claim->server[i]);
+	for (uint32 i = 0; i < claim->list.count && !found; i++)
+		found = sf_servers_name(list, claim->list.pair[i].server);
 	return found;
 }
 
 /*
  * Return the directory of another server that runs beside us, and makes IDs
- * with this node; NULL if there is none.  "settled" says that we are no copy,
- * as far as the node goes.  Fill in the shards of which such servers make IDs.
+ * with this node; NULL if there is none.  Fill in the shards of which such
+ * servers make IDs.
  */
 const char *
-sf_original_running(const SfServers *list, SfServerNumber node, bool settled,
+sf_original_running(const SfServers *list, SfServerNumber node,
 					uint32 *shards)
 {
 	static char directory[MAXPGPATH];
+	bool		settled = sf_servers_is_settled(list, sf_identity_server(),
+												node);
 	const char *found = NULL;
-	DIR		   *processes = opendir("/proc");
+	DIR		   *processes = AllocateDir("/proc");
 	struct dirent *process;
 
 	memset(shards, 0, SF_SHARDS_WORDS * sizeof(uint32));
-	while (processes != NULL && (process = readdir(processes)) != NULL)
+	while ((process = ReadDirExtended(processes, "/proc", DEBUG1)) != NULL)
 	{
 		int			pid = atoi(process->d_name);
 		Claim		claim;
@@ -153,7 +154,6 @@ sf_original_running(const SfServers *list, SfServerNumber node, bool settled,
 		directory[Max(length, 0)] = '\0';
 		found = directory;
 	}
-	if (processes != NULL)
-		closedir(processes);
+	FreeDir(processes);
 	return found;
 }

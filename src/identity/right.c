@@ -165,23 +165,6 @@ store_status(const SfLeaseStatus *status)
 	LWLockRelease(sf_shmem->lock);
 }
 
-static void log_right_event(SfEvent event, const char *detail,
-							const char *hint, const char *format, ...)
-			pg_attribute_printf(4, 5);
-
-static void
-log_right_event(SfEvent event, const char *detail, const char *hint,
-				const char *format, ...)
-{
-	char		text[1000];
-	va_list		args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	sf_log_event(event, detail, hint, "%s", text);
-}
-
 /*
  * When the server starts, check for one of our libraries, unless the server's
  * path may have it elsewhere.
@@ -229,7 +212,7 @@ sf_right_at_load(void)
 		.withdraw = withdraw_right,
 		.close = close_right,
 		.report = store_status,
-		.log_event = log_right_event,
+		.log_event = sf_log_event_within,
 		.log_file = sf_log_file
 	};
 	SfLeaseStart start;

@@ -84,7 +84,10 @@ sf_log_record(SfEvent event, const char *record)
 	error_context_stack = callbacks;
 }
 
-/* Log an event.  Detail and hint may be NULL.  The format may contain %m. */
+/*
+ * Log an event.  Detail and hint may be NULL, and so may the limit: then it is
+ * that of the event's kind.  The format may contain %m.
+ */
 void
 sf_log_event_within(SfEventLimit *limit, SfEvent event, const char *detail,
 					const char *hint, const char *format, ...)
@@ -96,7 +99,8 @@ sf_log_event_within(SfEventLimit *limit, SfEvent event, const char *detail,
 	uint64		left_out;
 	va_list		args;
 
-	if (!is_due(limit, event, &left_out))
+	if (!is_due(limit != NULL ? limit : &sf_shmem->events[event], event,
+				&left_out))
 		return;
 	errno = save_errno;
 	va_start(args, format);

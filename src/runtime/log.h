@@ -12,7 +12,7 @@
 
 /* Log an event within the one limit of its kind. */
 #define sf_log_event(event, ...) \
-	sf_log_event_within(&sf_shmem->events[event], event, __VA_ARGS__)
+	sf_log_event_within(NULL, event, __VA_ARGS__)
 
 extern void sf_log_event_within(SfEventLimit *limit, SfEvent event,
 								const char *detail, const char *hint,

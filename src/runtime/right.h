@@ -62,6 +62,8 @@ typedef struct SfRegistryKind
 								 * the registry, see lease/lease_worker.c */
 } SfRegistryKind;
 
+struct SfEventLimit;
+
 /* Of whom SfRightAccess is. */
 #define SF_RIGHT_VERSION	"snowflake " SF_VERSION
 
@@ -112,10 +114,11 @@ typedef struct SfRightAccess
 	int64		(*close) (void);
 	void		(*report) (const SfLeaseStatus *status);
 
-	/* Log an event.  Detail and hint may be NULL. */
-	void		(*log_event) (SfEvent event, const char *detail,
-							  const char *hint, const char *format, ...)
-				pg_attribute_printf(4, 5);
+	/* Log an event.  The limit is NULL; detail and hint may be. */
+	void		(*log_event) (struct SfEventLimit *limit, SfEvent event,
+							  const char *detail, const char *hint,
+							  const char *format, ...)
+				pg_attribute_printf(5, 6);
 
 	/* Return "written"; if it is false, log that about this file. */
 	bool		(*log_file) (bool written, const char *name,

@@ -97,7 +97,7 @@ extern char *sf_settings_step(SfSettingLine *lines, int n, SfApply apply);
 typedef struct SfNodeChange
 {
 	bool		(*may) (uint64 numbers, char *reason, size_t reason_size);
-	void		(*change) (uint64 before, uint64 numbers);
+	void		(*change) (uint64 numbers);
 } SfNodeChange;
 
 extern const SfNodeChange *sf_settings_node_change;

@@ -262,7 +262,7 @@ publish_numbers(const char *newval, void *extra)
 		/* before a call can use it, and before a base backup copies it */
 		if (before != numbers && sf_settings_node_change != NULL &&
 			!sf_settings_leases())
-			sf_settings_node_change->change(before, numbers);
+			sf_settings_node_change->change(numbers);
 		if (pg_atomic_compare_exchange_u64(&sf_shmem->configured, &before,
 										   numbers))
 			return;
@@ -272,7 +272,7 @@ publish_numbers(const char *newval, void *extra)
 	/* the check has not decided if the node was published after it */
 	if (before != numbers && sf_settings_node_change != NULL &&
 		check_change(numbers, newval))
-		sf_settings_node_change->change(before, numbers);
+		sf_settings_node_change->change(numbers);
 }
 
 /* What the postmaster puts into new shared memory. */

@@ -131,11 +131,8 @@ initialize_shmem(void)
 	pg_atomic_init_u64(&sf_shmem->first_xid, 0);
 	initialize_leasing(&sf_shmem->leasing);
 	pg_atomic_init_u64(&sf_shmem->identity.server, 0);
-	pg_atomic_init_u32(&sf_shmem->identity.node, SF_NO_NUMBER);
-	pg_atomic_init_u32(&sf_shmem->identity.copied, SF_NO_NUMBER);
-	pg_atomic_init_u32(&sf_shmem->identity.recorded, SF_NO_NUMBER);
+	pg_atomic_init_u64(&sf_shmem->identity.node, SF_NO_NUMBER);
 	pg_atomic_init_u32(&sf_shmem->identity.shards, SF_SHARDS_OWN);
-	pg_atomic_init_u32(&sf_shmem->identity.was_leased, 0);
 	pg_atomic_init_u64(&sf_shmem->identity.tried_ms, 0);
 	sf_shmem->identity.original = SF_NO_NUMBER;
 	memset(sf_shmem->identity.seen_shards, 0,

@@ -96,6 +96,14 @@ typedef struct SfLeasing
 #define SF_SHARDS_COPIED	1	/* another server's, and not accepted yet */
 #define SF_SHARDS_LOGGED	2	/* the same, and the log says so */
 
+/* SfIdentity.node is an SfServerNumber, and: */
+#define SF_NODE_COPIED		(UINT64CONST(1) << 32)	/* another server's, and
+													 * not accepted yet */
+#define SF_NODE_SEEN		(UINT64CONST(1) << 33)	/* and that one was seen
+													 * running */
+#define SF_NODE_RECORDED	(UINT64CONST(1) << 34)	/* the list of servers has
+													 * it, and it is used */
+
 /* a bitmap of shards */
 #define SF_SHARDS_WORDS		SF_RANGES_WORDS(SF_RANGES_MAX)
 
@@ -104,26 +112,18 @@ typedef struct SfIdentity
 {
 	pg_atomic_uint64 server;	/* random, kept over restarts unless this is a
 								 * copy */
-	pg_atomic_uint32 was_leased;	/* 1: it has leased its node id, has no
-									 * registry, and nobody accepted that */
-
-	pg_atomic_uint32 node;		/* the configured one; a reload changes it
+	pg_atomic_uint64 node;		/* the configured one; a reload changes it
 								 * here first */
-	pg_atomic_uint32 copied;	/* the node, if it is another server's, and
-								 * not accepted yet */
-	pg_atomic_uint32 recorded;	/* the node, if the list of servers has it,
-								 * and it is used */
 	pg_atomic_uint32 shards;
 	pg_atomic_uint64 tried_ms;	/* time of the last attempt to record one;
 								 * monotonic */
 	SfServerNumber original;	/* the node before the start */
-	bool		claimed;		/* the claim is written */
-	bool		seen;			/* another server was seen running with the
-								 * node of this copy */
-	uint32		seen_shards[SF_SHARDS_WORDS];	/* those of such servers */
-	uint32		control;		/* checksum of pg_control at the start */
-	bool		marked;			/* it has its marker */
+	uint32		control;		/* checksum of pg_control at the start: later,
+								 * a failure to read it would throw an error */
 	bool		follows;		/* it began as a standby, and has made no ID */
+	bool		marked;			/* it has its marker */
+	bool		claimed;		/* the claim is written */
+	uint32		seen_shards[SF_SHARDS_WORDS];	/* of servers seen running */
 	char		reason[MAXPGPATH + 64]; /* why it is another server */
 } SfIdentity;
 

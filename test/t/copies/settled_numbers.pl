@@ -10,12 +10,12 @@ my $is_copy = qr/SF401: this data directory is a copy of another server's/;
 my $runs = qr/is a copy of another server's\n.*DETAIL:  Another server with these data was seen running on this machine, and has node id \d, too/s;
 my $says = q{SELECT status || ' ' || found FROM snowflake_status() WHERE check_name = 'node id'};
 
-# Let the list of a server not be written, as on a full disk. Return what makes room.
+# Let a file of a server not be written, as on a full disk. Return what makes room.
 sub fill_disk
 {
-	my ($node) = @_;
+	my ($node, $file) = @_;
 	chomp(my $last = qx(echo \$\$));
-	my @in_the_way = map { $node->data_dir . "/$record.$_.tmp" } $last .. $last + 2000;
+	my @in_the_way = map { $node->data_dir . "/$file.$_.tmp" } $last .. $last + 2000;
 
 	mkdir $_ or die "$_: $!" foreach @in_the_way;
 	return sub { rmdir $_ or die "$_: $!" foreach @in_the_way };
@@ -94,7 +94,7 @@ $second->stop;
 # ---- a list that cannot be written at first ----
 
 my $full = server_from('full', $primary, 'backup', ["snowflake.node_id = '5'"], has_streaming => 1);
-my $make_room = fill_disk($full);
+my $make_room = fill_disk($full, $record);
 like(started($full), qr/SF403: could not write file "$record"/, 'a standby that cannot write its list starts');
 $make_room->();
 query($full, 'SELECT count(*) FROM snowflake_status()');
@@ -112,7 +112,7 @@ $full->promote;
 query($full, $next);
 $primary->stop;
 like(query($full, $says), qr/^warning 1 is configured, and/, 'a promoted standby with the number of its primary');
-$make_room = fill_disk($full);
+$make_room = fill_disk($full, $record);
 my (undef, undef, $err) = $full->psql('postgres', $accept);
 like($err, qr/ERROR:  could not create file "$record/, 'which cannot be accepted');
 $make_room->();
@@ -122,6 +122,18 @@ like(query($full, $next), qr/^\d+$/, 'and makes IDs');
 $full->psql('postgres', $accept);
 is(query($full, $says), 'ok 1 is configured', 'until it is accepted');
 $full->stop;
+
+# ---- a claim that cannot be written at first ----
+
+my $claim = 'global/pgsql_tmp/snowflake_claim';
+my $copy_alone = server_from('unclaimed', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
+mkdir $copy_alone->data_dir . '/global/pgsql_tmp' or die $!;
+$make_room = fill_disk($copy_alone, $claim);
+like(started($copy_alone), $is_copy, 'a copy beside no server');
+$make_room->();
+query($copy_alone, $next);
+ok(-e $copy_alone->data_dir . "/$claim", 'lets others see that it makes IDs, once it can');
+$copy_alone->stop;
 
 # ---- a reload brings shards to a copy ----
 
