@@ -169,7 +169,8 @@ sf_age_print_recovery(const SfAge *age, const SfRegistry *registry,
 				   (int) ((reserve_ms + 999) / 1000));
 	if (age->known.generation != 0)
 		snprintf(text + len, SF_RECOVERY_SIZE - len,
-				 ", interval '5 s', '%016" PRIx64 "'", age->known.generation);
+				 ", interval '%d s', '%016" PRIx64 "'", SF_RECOVER_OFFSET_S,
+				 age->known.generation);
 	return text;
 }
 

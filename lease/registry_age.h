@@ -15,12 +15,13 @@
 #include "lease/registry.h"
 
 /*
- * Arguments of snowflake_registry_recover(): room for them, the default, and
- * the most that it takes beside 5 s.
+ * Arguments of snowflake_registry_recover(): room for them, the defaults, and
+ * the largest reserve that it takes beside the default of the other one.
  */
 #define SF_RECOVERY_SIZE	80
 #define SF_RECOVER_S		90
-#define SF_RECOVER_MAX_S	INT64_C(2678395)	/* 31 days - 5 s */
+#define SF_RECOVER_OFFSET_S	5
+#define SF_RECOVER_MAX_S	(INT64_C(31) * 24 * 3600 - SF_RECOVER_OFFSET_S)
 
 /* The memory, kept in a file over restarts (lease_worker.c). */
 typedef struct SfKnown

@@ -642,8 +642,8 @@ static void
 get_ahead_ms(FunctionCallInfo fcinfo, Work *work)
 {
 	/* the defaults of the arguments */
-	Interval	defaults[2] = {{.time = 90 * USECS_PER_SEC},
-	{.time = 5 * USECS_PER_SEC}};
+	Interval	defaults[2] = {{.time = SF_RECOVER_S * USECS_PER_SEC},
+	{.time = SF_RECOVER_OFFSET_S * USECS_PER_SEC}};
 
 	/* in UTC, where each day has 24 hours */
 	Timestamp	now = GetCurrentTimestamp();
