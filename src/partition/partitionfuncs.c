@@ -343,20 +343,22 @@ do_as_owner(FunctionCallInfo fcinfo, Oid owner, List *work, DoWork act)
  * Find the layout of the IDs that the default of the parent's key makes.  The
  * parent is argument 0.
  */
-static bool
-find_key_layout(FunctionCallInfo fcinfo, SfKeyLayout *key)
+static SfKeyLayout *
+find_key_layout(FunctionCallInfo fcinfo)
 {
+	SfKeyLayout *key = palloc0(sizeof(SfKeyLayout));
 	Oid			parent = PG_GETARG_OID(0);
 	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(parent));
 	Form_pg_partitioned_table form;
 	AttrNumber	number;
 
 	if (!HeapTupleIsValid(tuple))
-		return false;
+		return key;
 	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
 	number = form->partattrs.values[0];
 	ReleaseSysCache(tuple);
-	return sf_key_layout_find(key, parent, number);
+	(void) sf_key_layout_find(key, parent, number);
+	return key;
 }
 
 /*
@@ -365,16 +367,15 @@ find_key_layout(FunctionCallInfo fcinfo, SfKeyLayout *key)
  * has a layout that cannot be told: rows could look older than they are.
  */
 static const SfLayout *
-layout_or_default(FunctionCallInfo fcinfo, int n)
+layout_or_default(FunctionCallInfo fcinfo, int n, SfKeyLayout *key)
 {
-	SfKeyLayout *key = palloc0(sizeof(SfKeyLayout));
 	const SfLayout *configured;
 
 	/* a call site's memory of one kind does not fit the other */
 	fcinfo->flinfo->fn_extra = NULL;
 	if (!PG_ARGISNULL(n))
 		return sf_layout_arg(fcinfo, n);
-	if (find_key_layout(fcinfo, key) && key->name != NULL)
+	if (key->is_known && key->name != NULL)
 		return &key->layout;
 	sf_key_layout_require_shown(key, PG_GETARG_OID(0));
 	configured = sf_layout_arg(fcinfo, PG_NARGS());
@@ -409,7 +410,7 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_create_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	request.layout = layout_or_default(fcinfo, 4);
+	request.layout = layout_or_default(fcinfo, 4, find_key_layout(fcinfo));
 	sf_calendar_step(&request.step, PG_GETARG_INTERVAL_P(1));
 	request.from = PG_GETARG_TIMESTAMPTZ(2);
 	request.until = PG_GETARG_TIMESTAMPTZ(3);
@@ -439,16 +440,13 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
  * wrong one, new rows look old.
  */
 static void
-require_layout(FunctionCallInfo fcinfo)
+require_layout(FunctionCallInfo fcinfo, const SfKeyLayout *key)
 {
 	Oid			parent = PG_GETARG_OID(0);
-	SfKeyLayout key = {0};
 
-	if (!PG_ARGISNULL(2))
+	if (!PG_ARGISNULL(2) || (key->is_known && key->is_direct))
 		return;
-	if (find_key_layout(fcinfo, &key) && key.is_direct)
-		return;
-	sf_key_layout_require_shown(&key, parent);
+	sf_key_layout_require_shown(key, parent);
 	relation_close(sf_id_span_open_parent(parent, AccessShareLock), NoLock);
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -466,13 +464,10 @@ require_layout(FunctionCallInfo fcinfo)
  * tell what makes them, believe the caller that they are this server's.
  */
 static bool
-is_made(FunctionCallInfo fcinfo, const SfLayout *layout)
+is_made(const SfKeyLayout *key, const SfLayout *layout)
 {
-	SfKeyLayout key;
-
-	if (find_key_layout(fcinfo, &key) &&
-		(key.name != NULL || sf_shmem != NULL))
-		return sf_layout_is_same(layout, &key.layout);
+	if (key->is_known && (key->name != NULL || sf_shmem != NULL))
+		return sf_layout_is_same(layout, &key->layout);
 	return sf_shmem != NULL &&
 		(sf_layout_is_same(layout, &sf_node_layout) ||
 		 sf_layout_is_same(layout, &sf_shard_layout));
@@ -596,6 +591,7 @@ Datum
 snowflake_drop_partitions(PG_FUNCTION_ARGS)
 {
 	Request		request = {0};
+	SfKeyLayout *key;
 	List	   *old;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
@@ -606,11 +602,12 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_drop_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	require_layout(fcinfo);
-	request.layout = layout_or_default(fcinfo, 2);
+	key = find_key_layout(fcinfo);
+	require_layout(fcinfo, key);
+	request.layout = layout_or_default(fcinfo, 2, key);
 	request.given = PG_ARGISNULL(2) ? "NULL" :
 		quote_literal_cstr(text_to_cstring(PG_GETARG_TEXT_PP(2)));
-	request.is_made = is_made(fcinfo, request.layout);
+	request.is_made = is_made(key, request.layout);
 	request.until = PG_GETARG_TIMESTAMPTZ(1);
 	if (request.until > GetCurrentTimestamp())
 		ereport(ERROR,
@@ -698,7 +695,7 @@ snowflake_partitions(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (PG_ARGISNULL(0))
 		return (Datum) 0;
-	layout = layout_or_default(fcinfo, 1);
+	layout = layout_or_default(fcinfo, 1, find_key_layout(fcinfo));
 	parent = sf_id_span_open_parent(PG_GETARG_OID(0), AccessShareLock);
 	spans = sf_id_span_read(parent, &count, &rest.relid);
 	for (int i = 0; i < count; i++)

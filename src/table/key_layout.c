@@ -262,7 +262,8 @@ sf_key_layout_find(SfKeyLayout *key, Oid relation, AttrNumber number)
 	memset(key, 0, sizeof(*key));
 	(void) find_calls(expression, &search);
 	key->is_direct = is_call(expression);
-	return search.found && !key->is_hidden;
+	key->is_known = search.found && !key->is_hidden;
+	return key->is_known;
 }
 
 /* Throw SQLSTATE 22023 if the default has a layout that cannot be told. */

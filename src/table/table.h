@@ -56,6 +56,7 @@ typedef struct SfKeyLayout
 	bool		is_shard;
 	bool		is_hidden;		/* no literal, or two layouts */
 	bool		is_direct;		/* the default is the call, and nothing else */
+	bool		is_known;		/* what sf_key_layout_find() has returned */
 	const char *name;			/* as in the default; NULL: configured */
 } SfKeyLayout;
 
