@@ -169,7 +169,7 @@ sub type_thing
 		# each command may ask for a password, and may have it confirmed
 		my $in = ($how->{given}{PASSWORD} // '') . "\n";
 		my ($said, $err) = ('', '');
-		local $ENV{ETCDCTL_API} = 3;
+		local @ENV{qw(ETCDCTL_API ETCDCTL_DIAL_TIMEOUT ETCDCTL_COMMAND_TIMEOUT)} = (3, '60s', '60s');
 		my $status = IPC::Run::run([ 'bash', '-c', $typed ], '<', \($in x 9), '>', \$said, '2>', \$err);
 		return ($status, $said, $err, $typed);
 	}
