@@ -7,7 +7,7 @@
 # servers for IDs all the time. SEED repeats a run, as far as the machine's scheduling
 # allows. SNOWFLAKE_REGISTRY is the kind of registry.
 #
-# takes: 70 s
+# takes: 80 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
 use SnowflakeTest;
 use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
