@@ -50,7 +50,7 @@ endif
 # what wants the settings in test/regress.conf.
 REGRESS = layouts surface decode compose text times generation batches \
 	privileges errors partitions feeds convert key_type remedies
-REGRESS_SETTINGS = other_layouts shards copy settings renumber
+REGRESS_SETTINGS = other_layouts shards copy settings renumber feed
 REGRESS_OPTS = --inputdir=$(srcdir)/test
 REGRESS_PREP = link-expected
 

@@ -710,6 +710,73 @@ REVOKE ALL ON snowflake_horizon_holders FROM PUBLIC;
 GRANT SELECT ON snowflake_horizon_holders TO PUBLIC;
 
 --
+-- Feeds over several servers.  The table is not the extension's: pg_dump keeps no
+-- publication of the extension's tables.
+--
+CREATE FUNCTION snowflake_create_feed() RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_create_feed() IS
+'make the table snowflake_feed, in which each server publishes its horizon';
+
+CREATE FUNCTION snowflake_publish_horizon() RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_publish_horizon() IS
+'write the horizons of this server into snowflake_feed; the first call joins the feed';
+
+CREATE FUNCTION snowflake_publish_horizon(layout text) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_publish_horizon_layout' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_publish_horizon(text) IS
+'write the horizon of this server in this layout into snowflake_feed';
+
+CREATE FUNCTION snowflake_publish_shard_horizon() RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_publish_shard_horizon() IS
+'write the horizon of all shards of this server into snowflake_feed';
+
+CREATE FUNCTION snowflake_leave_feed() RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_leave_feed() IS
+'take this server out of snowflake_feed, after its last ID';
+
+CREATE FUNCTION snowflake_leave_feed(server bigint) RETURNS void
+AS 'MODULE_PATHNAME', 'snowflake_leave_feed_server' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_leave_feed(bigint) IS
+'take another server out of snowflake_feed, which does not come back';
+
+-- safe: all processes of a plan have one snapshot of the table
+CREATE FUNCTION snowflake_feed_horizon() RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_feed_horizon() IS
+'the ID below which no row of any server in snowflake_feed will appear any more';
+
+CREATE FUNCTION snowflake_feed_horizon(layout text) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_feed_horizon_layout' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_feed_horizon(text) IS
+'the ID below which no row with an ID of this layout, of any server in snowflake_feed, will appear any more';
+
+CREATE FUNCTION snowflake_feed_shard_horizon() RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_feed_shard_horizon() IS
+'the ID below which no row with an ID of a shard, of any server in snowflake_feed, will appear any more';
+
+CREATE FUNCTION snowflake_internal.feed_servers(
+	OUT server bigint, OUT name text, OUT node bigint, OUT layout text,
+	OUT horizon bigint, OUT horizon_time timestamptz,
+	OUT published timestamptz, OUT holds_back boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'snowflake_feed_servers' LANGUAGE C
+STABLE STRICT PARALLEL RESTRICTED ROWS 10;
+COMMENT ON FUNCTION snowflake_internal.feed_servers() IS
+'the rows of snowflake_feed';
+
+CREATE VIEW snowflake_feed_servers AS
+	SELECT * FROM snowflake_internal.feed_servers();
+COMMENT ON VIEW snowflake_feed_servers IS
+'the servers in snowflake_feed, with their horizons; needs SELECT on that table';
+REVOKE ALL ON snowflake_feed_servers FROM PUBLIC;
+GRANT SELECT ON snowflake_feed_servers TO PUBLIC;
+
+--
 -- Statistics, of all databases of this server together.  Times of waiting are
 -- in milliseconds, as in the server's own views.
 --

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "feed/feed.h"
 #include "fmgr.h"
 #include "generate/pending.h"
 #include "identity/identity.h"
@@ -81,6 +82,7 @@ _PG_init(void)
 	sf_pending_register();
 	sf_sequence_sync_install();
 	sf_right_at_load();
+	sf_feed_at_load();
 
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

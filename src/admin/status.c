@@ -176,6 +176,7 @@ static const struct Check
 	{"subscriptions", COLUMNS, false, sf_status_subscriptions},
 	{"partitions", MEMORY | COLUMNS, false, sf_status_partitions},
 	{"rows above", COLUMNS, false, sf_status_rows_above},
+	{"feed", 0, true, sf_status_feed},
 };
 
 static void

@@ -84,6 +84,9 @@ extern void sf_status_partitions(SfStatus *status);
 extern void sf_status_rows_above(SfStatus *status);
 extern void sf_status_rights(SfStatus *status);
 
+/* status_feed.c */
+extern void sf_status_feed(SfStatus *status);
+
 /* recoverfuncs.c */
 extern bool sf_recover_numbers(int64 floor_ms);
 

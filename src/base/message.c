@@ -141,8 +141,8 @@ sf_read_only_refuse(const char *function)
 /* ---- calls that a message asks for ---- */
 
 /* Return the schema of the extension in this database; or InvalidOid. */
-static Oid
-find_schema(void)
+Oid
+sf_extschema_find(void)
 {
 	Relation	catalog = table_open(ExtensionRelationId, AccessShareLock);
 	Oid			schema = InvalidOid;
@@ -176,7 +176,7 @@ sf_extschema(void)
 
 	if (IsTransactionState() && OidIsValid(MyDatabaseId) &&
 		InterruptHoldoffCount == 0 && CritSectionCount == 0)
-		name = get_namespace_name(find_schema());
+		name = get_namespace_name(sf_extschema_find());
 	return name == NULL ? SF_EXTSCHEMA : quote_identifier(name);
 }
 

@@ -22,6 +22,7 @@ extern void sf_read_only_refuse(const char *function);
 /* Stands for the schema of the extension where no database is at hand. */
 #define SF_EXTSCHEMA	"@extschema@"
 
+extern Oid	sf_extschema_find(void);
 extern const char *sf_extschema(void);
 extern char *sf_extschema_expand(const char *text);
 extern char *sf_check_step(const char *check);

@@ -639,6 +639,33 @@ sf_generator_take(SfIdRange *range, int shard, int slot, int64 want)
 }
 
 /*
+ * Look for what keeps a call from the next ID.  Load the mark and take the
+ * node, as a first call does.  "may_extend": also extend the mark.
+ */
+static Obstacle
+find_obstacle(const Source *source, SfDelay *delay, bool may_extend)
+{
+	Obstacle	obstacle = OBSTACLE_NONE;
+
+	for (int i = 0; i < 4; i++)
+	{
+		int64		need_ms;
+
+		CHECK_FOR_INTERRUPTS();
+		obstacle = diagnose(source, &need_ms, delay);
+		if (obstacle == OBSTACLE_UNLOADED)
+			sf_mark_load();
+		else if (obstacle == OBSTACLE_NODE)
+			sf_node_take();
+		else if (obstacle == OBSTACLE_MARK && may_extend)
+			sf_mark_extend(need_ms);
+		else
+			break;
+	}
+	return obstacle;
+}
+
+/*
  * Throw the error that a call for the next ID of the layout in this slot would
  * throw now.  Return if the call would succeed, at once or after a sleep.
  * Makes no ID, but loads the mark and takes the node like a first call.
@@ -648,23 +675,45 @@ sf_generator_probe(int slot)
 {
 	Source		source = slot_source(slot);
 	SfDelay		delay = {0};
-	int64		need_ms;
+	Obstacle	obstacle = find_obstacle(&source, &delay, false);
 
-	/* the first looks may have to load the mark and to take the node */
-	for (int i = 0; i < 3; i++)
-	{
-		Obstacle	obstacle = diagnose(&source, &need_ms, &delay);
-
-		if (obstacle == OBSTACLE_LEASE)
-			sf_lease_wait_refuse();
-		if (obstacle == OBSTACLE_CLOCK)
-			sf_clock_wait_refuse(&delay);
-		if (obstacle == OBSTACLE_UNLOADED)
-			sf_mark_load();
-		else if (obstacle == OBSTACLE_NODE)
-			sf_node_take();
-		else
-			break;
-	}
+	if (obstacle == OBSTACLE_LEASE)
+		sf_lease_wait_refuse();
+	if (obstacle == OBSTACLE_CLOCK)
+		sf_clock_wait_refuse(&delay);
 	sf_clock_jump_check();
+}
+
+/*
+ * Raise the counter of the layout in this slot, or with a shard those of all
+ * shards, to the start of the clock's tick: from now on no ID is made of an
+ * earlier one.  It is as if IDs had been made and thrown away, within the same
+ * limits.  But nothing here waits for the clock or for a lease: without a
+ * right, or beyond it, the counter stays.  No low-water mark is needed, since
+ * nobody gets these IDs.
+ */
+void
+sf_generator_pass_time(int shard, int slot)
+{
+	Source		source = shard == SF_NO_SHARD ?
+		slot_source(slot) : shard_source((uint32) shard);
+	const SfLayout *layout = source.layout;
+	SfDelay		delay = {0};
+	int64		mark;
+	int64		tick;
+	uint64		position;
+
+	(void) find_obstacle(&source, &delay, true);
+	mark = (int64) pg_atomic_read_u64(&sf_mark_attached->mark);
+	tick = sf_layout_ms_to_tick(layout, Min(delay.wall_us / 1000, mark));
+	if (is_node(&source))
+		tick = Min(tick, source.right->end_tick);
+	if (tick <= layout->epoch_tick ||
+		(is_node(&source) && source.right->word != delay.right))
+		return;
+	position = ((uint64) tick << layout->sequence_bits) - 1;
+	if (is_node(&source))
+		sf_counter_raise(source.counter, position);
+	for (int i = 0; !is_node(&source) && i < sf_shmem->nshards; i++)
+		sf_shard_raise(i, position);
 }

@@ -91,6 +91,8 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "horizon/horizon.h"
+
 #include "access/twophase.h"
 #include "access/xlog.h"
 #include "base/message.h"
@@ -470,12 +472,27 @@ view_of(Snapshot snapshot)
 	return view;
 }
 
-/* Compute the bound of the IDs of a counter. */
+/*
+ * Return the lowest position of all shards: a shard that this server does not
+ * have may be opened later.
+ */
+static uint64
+lowest_shard_position(void)
+{
+	uint64		lowest = SF_NONE;
+
+	for (int i = 0; i < sf_shmem->nshards; i++)
+		lowest = Min(lowest, sf_shard_position(i));
+	return lowest;
+}
+
+/* Compute the bound of the IDs of a counter; NULL stands for all shards. */
 static uint64
 compute_bound(const View *view, const SfLayout *layout,
 			  pg_atomic_uint64 *counter)
 {
-	uint64		position = sf_counter_position(counter);
+	uint64		position = counter == NULL ?
+		lowest_shard_position() : sf_counter_position(counter);
 	Bound		bound = {SF_NONE, SF_NONE};
 	uint64		tick;
 
@@ -519,11 +536,11 @@ kept_answers(void)
 }
 
 /*
- * Return the position of this shard, or of the layout in this slot, below
- * which everything has ended for the active snapshot.  The caller has such a
- * snapshot, which was not taken during recovery, and has loaded the mark of
- * the database.  The layout of slot 0 is &sf_node_layout.  Throws SQLSTATE
- * 55000.
+ * Return the position of this shard, of all shards, or of the layout in this
+ * slot, below which everything has ended for the active snapshot.  The caller
+ * has such a snapshot, which was not taken during recovery, and has loaded the
+ * mark of the database.  The layout of slot 0 is &sf_node_layout.  Throws
+ * SQLSTATE 55000.
  *
  * A statement may ask again, for each row, with the same snapshot, and must
  * get the same answer: with a later answer, it would return a row after it has
@@ -584,7 +601,8 @@ require_primary(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("recovery is in progress"),
 				 errdetail("Only the primary knows which transactions may still bring in IDs."),
-				 errhint("Connect to the primary. After a promotion, begin a new transaction.")));
+				 errhint("Connect to the primary; after a promotion, begin a new transaction. Or, if the primary publishes its horizon, call: SELECT %s.snowflake_feed_horizon();",
+						 sf_extschema())));
 }
 
 /*
@@ -720,6 +738,30 @@ snowflake_shard_horizon(PG_FUNCTION_ARGS)
 						  sf_shard_layout.field[SF_SHARD].shift));
 }
 
+/*
+ * Return the horizon of the layout in this slot, or of all shards, for readers
+ * on any server.  The horizon holds whatever happens to this server, and
+ * whatever node id it gets: no ID of any node at this position or above is
+ * below it.  In an own later life, or on a promoted standby, no ID is made
+ * below the mark.  So the horizon is not above *highest, which is the mark's.
+ */
+int64
+sf_horizon_to_publish(int shard, int slot, const SfLayout *layout,
+					  int64 *highest)
+{
+	uint64		position;
+	int64		mark;
+
+	prepare();
+	position = ask_bound(shard, slot, layout, shard == SF_ALL_SHARDS ? NULL :
+						 sf_layout_slot_counter(slot));
+	sf_mark_require();
+	mark = (int64) pg_atomic_read_u64(&sf_mark_attached->mark);
+	*highest = to_id(layout, (uint64) sf_layout_ms_to_tick(layout, mark) <<
+					 layout->sequence_bits, 0);
+	return Min(to_id(layout, position, 0), *highest);
+}
+
 /* Set the columns of the lowest IDs, if there are such IDs. */
 static void
 set_lowest(Datum *values, bool *nulls, uint64 node, uint64 other_ms)
@@ -809,4 +851,35 @@ snowflake_horizon_holders(PG_FUNCTION_ARGS)
 	for (int i = 0; i < count; i++)
 		put_prepared(rsinfo, &list[i]);
 	return (Datum) 0;
+}
+
+/*
+ * Return true if any transaction of this database can still commit IDs: one
+ * that runs, and has made some, or a prepared one that may have.
+ */
+bool
+sf_horizon_is_held_back(void)
+{
+	bool		held = false;
+	Prepared   *list;
+	int			count;
+
+	for (int i = 0; i < MaxBackends; i++)
+	{
+		SfPending  *writer = &sf_pending_writers[i].writer;
+
+		held = held ||
+			(pg_atomic_read_u32(&writer->database) == MyDatabaseId &&
+			 (pg_atomic_read_u64(&writer->node) != SF_NONE ||
+			  pg_atomic_read_u64(&writer->other_ms) != SF_NONE));
+	}
+	list = list_prepared(&count);
+	for (int i = 0; i < count; i++)
+	{
+		SfPendingRange range;
+
+		held = held || (list[i].database == MyDatabaseId &&
+						find_range_of_prepared(list[i].xid, &range));
+	}
+	return held;
 }

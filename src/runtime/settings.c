@@ -24,6 +24,7 @@
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
+#include "utils/varlena.h"
 
 /* No epoch before this time is in the future: 2026-11-26. */
 #define WRITTEN_MS			INT64CONST(1795651200000)
@@ -40,6 +41,8 @@ int			sf_copy_check = SF_CHECK_WARN;
 int			sf_clock_check = SF_CHECK_OFF;
 bool		sf_audit = false;
 int			sf_log_interval = 60 * 1000;
+char	   *sf_feed_databases = NULL;
+int			sf_feed_interval = 1000;
 
 SfLayout	sf_node_layout;
 SfLayout	sf_shard_layout;
@@ -78,7 +81,8 @@ static const char *const names[] = {
 	"snowflake.audit", "snowflake.log_interval", "snowflake.time_ranges",
 	"snowflake.registry", "snowflake.lease_reserve",
 	"snowflake.lease_presence", "snowflake.lease_timeout",
-	"snowflake.lease_wait"
+	"snowflake.lease_wait",
+	"snowflake.feed_databases", "snowflake.feed_interval"
 };
 
 /* Parse a layout.  On failure, set the reason as the check's detail. */
@@ -454,6 +458,46 @@ define_leases(void)
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
+/* ---- feeds ---- */
+
+/* Return the databases in snowflake.feed_databases. */
+List *
+sf_settings_feed_databases(void)
+{
+	List	   *names;
+
+	if (sf_feed_databases == NULL)
+		return NIL;
+	(void) SplitIdentifierString(pstrdup(sf_feed_databases), ',', &names);
+	return names;
+}
+
+static bool
+check_feed_databases(char **newval, void **extra, GucSource source)
+{
+	List	   *names;
+
+	if (SplitIdentifierString(pstrdup(*newval), ',', &names))
+		return true;
+	GUC_check_errdetail("It must be a list of names of databases.");
+	return false;
+}
+
+static void
+define_feeds(void)
+{
+	DefineCustomStringVariable("snowflake.feed_databases",
+							   "Databases in which a worker publishes this server's horizon.",
+							   "It calls snowflake_publish_horizon() in each, every snowflake.feed_interval.",
+							   &sf_feed_databases, "",
+							   PGC_POSTMASTER, GUC_LIST_INPUT,
+							   check_feed_databases, NULL, NULL);
+	DefineCustomIntVariable("snowflake.feed_interval",
+							"Time between two calls of snowflake_publish_horizon() by the workers.",
+							NULL, &sf_feed_interval, 1000, 10, 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}
+
 /* ---- definitions ---- */
 
 static void
@@ -583,6 +627,7 @@ sf_settings_define(void)
 	sf_settings_define_planner();
 	define_checks();
 	define_leases();
+	define_feeds();
 	MarkGUCPrefixReserved("snowflake");
 
 	for (size_t i = 0; i < lengthof(names) && !IsUnderPostmaster; i++)

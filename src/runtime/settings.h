@@ -14,6 +14,7 @@
 
 #include "layout/layout.h"
 #include "layout/server_number.h"
+#include "nodes/pg_list.h"
 #include "runtime/right.h"
 
 /* The values of snowflake.sequence_start. */
@@ -48,6 +49,10 @@ extern bool sf_time_ranges;		/* also defined if the library is not
 extern bool sf_audit;			/* see audit.c */
 extern int	sf_log_interval;	/* ms; the postmaster's is in SfShmem */
 
+/* Of feeds. */
+extern char *sf_feed_databases; /* names, separated by commas */
+extern int	sf_feed_interval;	/* ms */
+
 /* Of the lease.  The first is fixed at start, and empty without a registry. */
 extern char *sf_registry;		/* may hold a password */
 extern int	sf_lease_reserve;	/* ms, at most SF_MAX_RESERVE_MS */
@@ -65,6 +70,7 @@ extern void sf_settings_define(void);
 extern void sf_settings_define_planner(void);
 extern void sf_settings_publish(void);
 extern bool sf_settings_has_shards(void);
+extern List *sf_settings_feed_databases(void);
 extern const SfRegistryKind *sf_settings_registry_kind(const char *url);
 extern void sf_settings_registry_name(char *name, size_t size);
 extern const char *sf_settings_file(void);

@@ -466,7 +466,7 @@ $c->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 foreach my $call ('snowflake_horizon()', q{snowflake_horizon('sonyflake')}, 'snowflake_shard_horizon(3)')
 {
 	refused($standby, "SELECT $call", '55000',
-		qr/recovery is in progress.*DETAIL: .*Only the primary.*HINT:  Connect to the primary\. After a promotion, begin a new transaction\./s,
+		qr/recovery is in progress.*DETAIL: .*Only the primary.*HINT:  Connect to the primary; after a promotion, begin a new transaction\. Or, if the primary publishes its horizon, call: SELECT public\.snowflake_feed_horizon\(\);/s,
 		"no $call on a standby");
 }
 $standby->promote;

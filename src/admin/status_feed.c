@@ -1,0 +1,117 @@
+/*-------------------------------------------------------------------------
+ *
+ * status_feed.c
+ *	  The check "feed" of snowflake_status(): does a server hold the feed over
+ *	  several servers back?
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "admin/status.h"
+
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "base/clock.h"
+#include "base/message.h"
+#include "feed/feed.h"
+#include "runtime/shmem.h"
+
+#define OLD_MS		(60 * 1000)
+
+/* What there is in the table. */
+typedef struct Found
+{
+	bool		exists;			/* the table */
+	List	   *rows;
+} Found;
+
+static void
+look(void *arg)
+{
+	Found	   *found = arg;
+	Relation	table = sf_feed_open(AccessShareLock);
+
+	found->exists = table != NULL;
+	if (table == NULL)
+		return;
+	found->rows = sf_feed_rows(table);
+	relation_close(table, NoLock);
+}
+
+static bool
+is_own(const SfFeedRow *row)
+{
+	return sf_shmem != NULL && row->server == sf_feed_server();
+}
+
+/* Report the server that has published last of all, if that is long ago. */
+static void
+put_oldest(SfStatus *status, int n, const SfFeedRow *oldest)
+{
+	int64		now_ms = sf_clock_wall_ms();
+	int64		since_ms = oldest == NULL ?
+		now_ms : sf_timefmt_to_ms(oldest->published);
+	int64		age_ms = now_ms - since_ms;
+	char	   *name;
+
+	if (age_ms <= OLD_MS)
+	{
+		sf_status_ok(status, psprintf("%d horizons of servers, all published within a minute",
+									  n));
+		return;
+	}
+	name = pstrdup(oldest->name == NULL ? "?" : oldest->name);
+	sf_text_make_printable(name);
+	sf_status_put(status, SF_STATUS_WARNING,
+				  psprintf("server " INT64_FORMAT " (%s) holds the feed back: it has published nothing since %s, %s ago",
+						   oldest->server, name, sf_timefmt_show(since_ms),
+						   sf_timefmt_span(age_ms)),
+				  is_own(oldest) ?
+				  psprintf(SF_FEED_PUBLISH_REMEDY, sf_extschema()) :
+				  psprintf("Start that server, and see its own snowflake_status(). Only if it never comes back, and all of its rows that still can have arrived, run%s: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
+						   RecoveryInProgress() ? " on the primary" : "",
+						   sf_extschema(), oldest->server));
+}
+
+/*
+ * Report the feed; no row if there is no table.  A server that is told to
+ * publish, and has no row, has failed to join.
+ */
+void
+sf_status_feed(SfStatus *status)
+{
+	Found		found = {0};
+	ErrorData  *error = sf_status_try(look, &found);
+	const SfFeedRow *oldest = NULL;
+	bool		has_own = false;
+	int			n = 0;
+	ListCell   *cell;
+
+	foreach(cell, found.rows)
+	{
+		const SfFeedRow *row = lfirst(cell);
+
+		has_own = has_own || is_own(row);
+		if (row->left || TIMESTAMP_NOT_FINITE(row->published))
+			continue;
+		n++;
+		if (oldest == NULL || row->published < oldest->published)
+			oldest = row;
+	}
+	if (error != NULL && error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE)
+		sf_status_ok(status, psprintf("not looked at: %s", error->message));
+	else if (error != NULL)
+		sf_status_put(status, SF_STATUS_WARNING,
+					  psprintf("it cannot be read: %s", error->message),
+					  error->hint != NULL ?
+					  error->hint : sf_status_log_error(error));
+	else if (found.exists && !has_own && !RecoveryInProgress() &&
+			 sf_feed_has_worker())
+		sf_status_put(status, SF_STATUS_WARNING,
+					  "this server has not joined, although snowflake.feed_databases has this database",
+					  psprintf(SF_FEED_PUBLISH_REMEDY, sf_extschema()));
+	else if (found.exists)
+		put_oldest(status, n, oldest);
+}

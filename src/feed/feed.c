@@ -1,0 +1,792 @@
+/*-------------------------------------------------------------------------
+ *
+ * feed.c
+ *	  One feed for the rows of several servers: each server writes its horizon
+ *	  into a row of a replicated table, and the least one is that of all.
+ *
+ * Say that a transaction writes horizon H of its snapshot.  Each transaction
+ * with an ID below H had ended for that snapshot, so its commit record was
+ * written before the one of the transaction that writes H.  Replication, both
+ * physical and logical, shows commits in the order of these records.  So
+ * whoever sees the row sees all rows of that server below H, on any server.
+ * The server makes no further ID below H (sf_horizon_to_publish()).
+ *
+ * An idle server must not hold the others back.  So before it computes its
+ * horizon, it raises its counters to the clock (sf_generator_pass_time()).
+ *
+ * A server that joins may have a clock that is behind, and readers may be
+ * above its IDs already.  So its first horizon must be above all that it finds
+ * in the table.
+ *
+ * The table is an ordinary one, of whoever made it: the extension's own would
+ * be in no publication after a restore.  So it may be a trap.  It is read by a
+ * scan that runs nobody's code, and written as its owner (table/access.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "feed/feed.h"
+
+#include <unistd.h>
+
+#include "access/relation.h"
+#include "access/tableam.h"
+#include "base/clock.h"
+#include "base/message.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "executor/tuptable.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "generate/generator.h"
+#include "horizon/horizon.h"
+#include "identity/identity.h"
+#include "miscadmin.h"
+#include "postmaster/postmaster.h"
+#include "query/query.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "runtime/shmem.h"
+#include "table/table.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
+
+SF_FUNCTION(snowflake_create_feed);
+SF_FUNCTION(snowflake_publish_horizon);
+SF_FUNCTION(snowflake_publish_horizon_layout);
+SF_FUNCTION(snowflake_publish_shard_horizon);
+SF_FUNCTION(snowflake_leave_feed);
+SF_FUNCTION(snowflake_leave_feed_server);
+SF_FUNCTION(snowflake_feed_horizon);
+SF_FUNCTION(snowflake_feed_horizon_layout);
+SF_FUNCTION(snowflake_feed_shard_horizon);
+SF_FUNCTION(snowflake_feed_servers);
+
+/* ---- the table ---- */
+
+#define TABLE	"snowflake_feed"
+
+enum
+{
+	COLUMN_SERVER,
+	COLUMN_LAYOUT,
+	COLUMN_HORIZON,
+	COLUMN_NODE,
+	COLUMN_NAME,
+	COLUMN_PUBLISHED,
+	NCOLUMNS
+};
+
+static const struct
+{
+	const char *name;
+	Oid			type;
+}			columns[NCOLUMNS] = {
+	{"server", INT8OID}, {"layout", TEXTOID}, {"horizon", INT8OID},
+	{"node", INT8OID}, {"name", TEXTOID}, {"published", TIMESTAMPTZOID}
+};
+
+/* In half-filled pages, an update needs no new entry in the index. */
+#define CREATE \
+	"CREATE TABLE %s." TABLE " (" \
+	"server pg_catalog.int8 NOT NULL, " \
+	"layout pg_catalog.text NOT NULL, " \
+	"horizon pg_catalog.int8, " \
+	"node pg_catalog.int8, " \
+	"name pg_catalog.text, " \
+	"published pg_catalog.timestamptz NOT NULL, " \
+	"PRIMARY KEY (server, layout)) WITH (fillfactor = 50)"
+
+/* The arguments are those of set_row(). */
+#define UPDATE \
+	"UPDATE ONLY %s." TABLE \
+	" SET horizon = GREATEST(horizon, $3), node = $4, name = $5," \
+	" published = pg_catalog.clock_timestamp()" \
+	" WHERE server OPERATOR(pg_catalog.=) $1" \
+	" AND layout OPERATOR(pg_catalog.=) $2 AND horizon IS %s NULL"
+
+#define INSERT \
+	"INSERT INTO %s." TABLE \
+	" (server, layout, horizon, node, name, published)" \
+	" VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp())"
+
+#define LEAVE \
+	"UPDATE ONLY %s." TABLE " SET horizon = NULL%s" \
+	" WHERE server OPERATOR(pg_catalog.=) $1"
+
+/* Return true if this is an ordinary table with just these columns. */
+static bool
+is_usable(Relation table)
+{
+	TupleDesc	desc = RelationGetDescr(table);
+
+	if (table->rd_rel->relkind != RELKIND_RELATION ||
+		table->rd_rel->relrowsecurity || table->rd_rules != NULL ||
+		desc->natts != NCOLUMNS)
+		return false;
+	for (int i = 0; i < NCOLUMNS; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, i);
+
+		if (column->attisdropped || column->atttypid != columns[i].type ||
+			strcmp(NameStr(column->attname), columns[i].name) != 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Open and lock the table; return NULL if there is none.  Throws SQLSTATE
+ * 42809: it is something else.
+ */
+Relation
+sf_feed_open(LOCKMODE lock)
+{
+	Oid			schema = sf_extschema_find();
+	Oid			found = OidIsValid(schema) ?
+		get_relname_relid(TABLE, schema) : InvalidOid;
+	Relation	table = OidIsValid(found) ?
+		try_relation_open(found, lock) : NULL;
+
+	if (table != NULL && !is_usable(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table as snowflake_create_feed() makes it",
+						TABLE),
+				 errdetail("It must be an ordinary table with the same columns, without rules and row-level security."),
+				 errhint("Run as its owner: ALTER TABLE %s." TABLE " RENAME TO " TABLE "_old; SELECT %s.snowflake_create_feed();",
+						 sf_extschema(), sf_extschema())));
+	return table;
+}
+
+/* Check rights of the current role, each of them. */
+static void
+require_rights(Relation table, AclMode rights)
+{
+	AclResult	result = sf_schema_aclcheck(RelationGetNamespace(table),
+											GetUserId(), ACL_USAGE);
+
+	for (AclMode right = 1; right <= rights; right <<= 1)
+	{
+		if (result == ACLCHECK_OK && (rights & right) != 0)
+			result = pg_class_aclcheck(RelationGetRelid(table), GetUserId(),
+									   right);
+	}
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLE, TABLE);
+}
+
+/* Open the table for these rights, or throw SQLSTATE 55000, 42501. */
+static Relation
+require_table(LOCKMODE lock, AclMode rights)
+{
+	Relation	table = sf_feed_open(lock);
+
+	if (table == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("there is no table \"%s\" in this database", TABLE),
+				 errhint("On each primary that makes or collects the rows, run: SELECT %s.snowflake_create_feed();",
+						 sf_extschema())));
+	require_rights(table, rights);
+	return table;
+}
+
+static SfFeedRow *
+read_row(TupleTableSlot *slot)
+{
+	SfFeedRow  *row = palloc0(sizeof(SfFeedRow));
+
+	slot_getallattrs(slot);
+	row->server = DatumGetInt64(slot->tts_values[COLUMN_SERVER]);
+	row->layout = TextDatumGetCString(slot->tts_values[COLUMN_LAYOUT]);
+	row->left = slot->tts_isnull[COLUMN_HORIZON];
+	row->horizon = DatumGetInt64(slot->tts_values[COLUMN_HORIZON]);
+	row->has_node = !slot->tts_isnull[COLUMN_NODE];
+	row->node = DatumGetInt64(slot->tts_values[COLUMN_NODE]);
+	if (!slot->tts_isnull[COLUMN_NAME])
+		row->name = TextDatumGetCString(slot->tts_values[COLUMN_NAME]);
+	row->published =
+		DatumGetTimestampTz(slot->tts_values[COLUMN_PUBLISHED]);
+	return row;
+}
+
+/* Return the rows that the active snapshot sees.  Checks the right to that. */
+List *
+sf_feed_rows(Relation table)
+{
+	TupleTableSlot *slot = table_slot_create(table, NULL);
+	TableScanDesc scan = table_beginscan_strat(table, GetActiveSnapshot(), 0,
+											   NULL, true, false);
+	List	   *rows = NIL;
+	ListCell   *cell;
+	ListCell   *other;
+
+	require_rights(table, ACL_SELECT);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		/* the owner may have made the columns nullable */
+		slot_getallattrs(slot);
+		if (!slot->tts_isnull[COLUMN_SERVER] &&
+			!slot->tts_isnull[COLUMN_LAYOUT] &&
+			!slot->tts_isnull[COLUMN_PUBLISHED])
+			rows = lappend(rows, read_row(slot));
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+
+	foreach(cell, rows)
+	{
+		SfFeedRow  *row = lfirst(cell);
+
+		row->is_least = !row->left;
+		foreach(other, rows)
+		{
+			const SfFeedRow *against = lfirst(other);
+
+			if (!against->left && against->horizon < row->horizon &&
+				strcmp(against->layout, row->layout) == 0)
+				row->is_least = false;
+		}
+	}
+	return rows;
+}
+
+/* Run a statement as the table's owner.  Return the number of its rows. */
+static uint64
+run_as_owner(Relation table, const char *statement, int n, Datum *values,
+			 const char *nulls)
+{
+	static Oid	types[] = {INT8OID, TEXTOID, INT8OID, INT8OID, TEXTOID};
+	SfOwner		before;
+	uint64		processed;
+
+	sf_owner_become(&before, table->rd_rel->relowner);
+	SPI_connect();
+	if (SPI_execute_with_args(statement, n, types, values, nulls, false,
+							  0) < 0)
+		elog(ERROR, "could not run \"%s\"", statement);
+	processed = SPI_processed;
+	SPI_finish();
+	sf_owner_leave(&before);
+	return processed;
+}
+
+/*
+ * snowflake_create_feed() returns void
+ *
+ * Make the table in the schema of the extension, with the rights of the
+ * caller.  It may be there already.
+ */
+Datum
+snowflake_create_feed(PG_FUNCTION_ARGS)
+{
+	Relation	table = sf_feed_open(AccessShareLock);
+
+	if (table != NULL)
+	{
+		relation_close(table, AccessShareLock);
+		ereport(NOTICE,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("table \"%s\" already exists", TABLE)));
+		PG_RETURN_VOID();
+	}
+	SPI_connect();
+	(void) SPI_execute(psprintf(CREATE, sf_extschema()), false, 0);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* ---- publishing ---- */
+
+/*
+ * Return the number of this server, which no copy has, and which stays when
+ * its node id changes.
+ */
+int64
+sf_feed_server(void)
+{
+	return (int64) (sf_identity_server() & PG_INT64_MAX);
+}
+
+/* Return this server's row of a layout, or NULL. */
+static const SfFeedRow *
+find_own(const List *rows, const char *layout)
+{
+	ListCell   *cell;
+
+	foreach(cell, rows)
+	{
+		const SfFeedRow *row = lfirst(cell);
+
+		if (row->server == sf_feed_server() &&
+			strcmp(row->layout, layout) == 0)
+			return row;
+	}
+	return NULL;
+}
+
+/*
+ * Refuse to join with a horizon that is not above all others: SQLSTATE 55000.
+ * To raise the mark instead would let whoever writes the table drive it into
+ * the far future.
+ */
+static void
+require_ahead(const List *rows, const SfLayout *layout, const char *text,
+			  int64 horizon)
+{
+	ListCell   *cell;
+
+	foreach(cell, rows)
+	{
+		const SfFeedRow *row = lfirst(cell);
+		int64		time_ms;
+
+		if (row->left || row->horizon < horizon ||
+			strcmp(row->layout, text) != 0)
+			continue;
+		time_ms = sf_id_time_tick_ms(layout,
+									 sf_layout_tick(layout, row->horizon));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this server is behind the feed, and cannot join yet"),
+				 errdetail("Server " INT64_FORMAT " has published horizon " INT64_FORMAT ", of %s. This server's is " INT64_FORMAT ".",
+						   row->server, row->horizon,
+						   sf_timefmt_show(time_ms), horizon),
+				 errhint("Let no application connect here yet. If this server's clock is right, wait until that time; otherwise correct the clock. Then run: SELECT %s.snowflake_publish_horizon();",
+						 sf_extschema())));
+	}
+}
+
+/* Refuse what a mark that was lowered allows: SQLSTATE 55000. */
+static void
+refuse_above_mark(const SfFeedRow *own)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("this server has published a horizon above its mark"),
+			 errdetail("The horizon is " INT64_FORMAT ". The mark was lowered since, or the table came from another database.",
+					   own->horizon),
+			 errhint("Stop all clients, and join anew: SELECT %s.snowflake_leave_feed(); SELECT %s.snowflake_publish_horizon();",
+					 sf_extschema(), sf_extschema())));
+}
+
+static char *
+find_name(void)
+{
+	char		host[256] = "";
+
+	(void) gethostname(host, sizeof(host) - 1);
+	sf_text_make_printable(host);
+	return psprintf("%s:%d", host, PostPortNumber);
+}
+
+/* Write this server's row. */
+static void
+set_row(Relation table, const char *layout, int64 horizon, bool is_shard,
+		const SfFeedRow *own)
+{
+	uint64		right = sf_shmem_right();
+	Datum		values[] = {
+		Int64GetDatum(sf_feed_server()), CStringGetTextDatum(layout),
+		Int64GetDatum(horizon), Int64GetDatum(sf_settings_node_of(right)),
+		CStringGetTextDatum(find_name())
+	};
+	const char *nulls = is_shard || right == 0 ? "   n " : "     ";
+	const char *state = own == NULL || own->left ? "" : "NOT";
+
+	/* a row that others have taken out meanwhile has to join */
+	if (run_as_owner(table, psprintf(UPDATE, sf_extschema(), state),
+					 lengthof(values), values, nulls) == 0)
+		(void) run_as_owner(table, psprintf(INSERT, sf_extschema()),
+							lengthof(values), values, nulls);
+}
+
+/*
+ * Publish the horizon of a layout, or of all shards.  "rows" are those of the
+ * table.  Throws SQLSTATE 55000, and all that a call for an ID throws, except
+ * where it waits.
+ */
+static int64
+publish(Relation table, const List *rows, const SfLayout *layout)
+{
+	bool		is_shard = layout == &sf_shard_layout;
+	int			slot = is_shard ? 0 : sf_generator_slot_of(layout);
+	char		text[SF_LAYOUT_TEXT_SIZE];
+	const SfFeedRow *own;
+	int64		horizon;
+	int64		highest;
+
+	if (slot == 0 && !is_shard)
+		layout = &sf_node_layout;
+	sf_layout_print(layout, text, sizeof(text));
+	own = find_own(rows, text);
+
+	sf_generator_pass_time(is_shard ? 0 : SF_NO_SHARD, slot);
+	horizon = sf_horizon_to_publish(is_shard ? SF_ALL_SHARDS : SF_NO_SHARD,
+									slot, layout, &highest);
+	if (own == NULL || own->left)
+		require_ahead(rows, layout, text, horizon);
+	else if (own->horizon > highest)
+		refuse_above_mark(own);
+	set_row(table, text, horizon, is_shard, own);
+	return horizon;
+}
+
+/* Return true if this server can make IDs of a layout that it was told. */
+static bool
+is_possible(const SfLayout *layout)
+{
+	uint32		node = sf_settings_node_of(sf_shmem_right());
+	int64		now = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
+
+	return !sf_layout_has(layout, SF_SHARD) &&
+		((uint64) node >> layout->node_bits) == 0 &&
+		now >= layout->epoch_tick && now < layout->end_tick;
+}
+
+/* Publish the horizon of a layout that the table has, if that is possible. */
+static void
+publish_further(Relation table, const List *rows, const char *text)
+{
+	SfLayout	layout;
+	char		reason[SF_REASON_SIZE];
+
+	if (!sf_layout_parse(&layout, text, reason, sizeof(reason)))
+		return;
+	if (sf_layout_is_same(&layout, &sf_shard_layout))
+	{
+		if (sf_settings_has_shards() || find_own(rows, text) != NULL)
+			(void) publish(table, rows, &sf_shard_layout);
+	}
+	else if (!sf_layout_is_same(&layout, &sf_node_layout) &&
+			 is_possible(&layout))
+		(void) publish(table, rows, &layout);
+}
+
+/* Return true if no row before this one has its layout. */
+static bool
+is_first(const List *rows, const SfFeedRow *row)
+{
+	ListCell   *cell;
+
+	foreach(cell, rows)
+	{
+		const SfFeedRow *other = lfirst(cell);
+
+		if (strcmp(other->layout, row->layout) == 0)
+			return other == row;
+	}
+	return true;
+}
+
+/* Publish the horizon of snowflake.layout, and all others. */
+static int64
+publish_all(Relation table)
+{
+	List	   *rows = sf_feed_rows(table);
+	int64		horizon = publish(table, rows, &sf_node_layout);
+	ListCell   *cell;
+
+	foreach(cell, rows)
+	{
+		const SfFeedRow *row = lfirst(cell);
+
+		if (is_first(rows, row))
+			publish_further(table, rows, row->layout);
+	}
+	return horizon;
+}
+
+/*
+ * Publish all, for the worker; but not where this server was told to leave.
+ * If others took it out, it joins again, since it may make IDs.
+ */
+void
+sf_feed_publish(Relation table)
+{
+	char		text[SF_LAYOUT_TEXT_SIZE];
+	const SfFeedRow *own;
+	SfOwner		before;
+
+	sf_owner_become(&before, table->rd_rel->relowner);
+	sf_layout_print(&sf_node_layout, text, sizeof(text));
+	own = find_own(sf_feed_rows(table), text);
+	if (own == NULL || !own->left || own->has_node)
+		(void) publish_all(table);
+	sf_owner_leave(&before);
+}
+
+#define WRITES	(ACL_SELECT | ACL_INSERT | ACL_UPDATE)
+
+/*
+ * snowflake_publish_horizon() returns bigint
+ *
+ * Write this server's horizons into the table: of snowflake.layout, and of
+ * each other layout that the table has.  Return the first one.  Throws
+ * SQLSTATE 25006, 42501, 42809, 55000, and the errors of a call that makes an
+ * ID.
+ */
+Datum
+snowflake_publish_horizon(PG_FUNCTION_ARGS)
+{
+	Relation	table;
+	int64		horizon;
+
+	sf_require_writable("snowflake_publish_horizon()");
+	table = require_table(RowExclusiveLock, WRITES);
+	horizon = publish_all(table);
+	relation_close(table, NoLock);
+	PG_RETURN_INT64(horizon);
+}
+
+static int64
+publish_one(const SfLayout *layout)
+{
+	Relation	table = require_table(RowExclusiveLock, WRITES);
+	int64		horizon = publish(table, sf_feed_rows(table), layout);
+
+	relation_close(table, NoLock);
+	return horizon;
+}
+
+/*
+ * snowflake_publish_horizon(layout text) returns bigint
+ *
+ * Do the same for one layout, also if the table does not have it.  Also throws
+ * 22004, 22023, 53400, 55000, 58000 and 2200H.
+ */
+Datum
+snowflake_publish_horizon_layout(PG_FUNCTION_ARGS)
+{
+	sf_require_writable("snowflake_publish_horizon()");
+	PG_RETURN_INT64(publish_one(sf_layout_arg_node(fcinfo, 0)));
+}
+
+/*
+ * snowflake_publish_shard_horizon() returns bigint
+ *
+ * Do the same for all shards of this server, which may have none yet.
+ */
+Datum
+snowflake_publish_shard_horizon(PG_FUNCTION_ARGS)
+{
+	sf_require_writable("snowflake_publish_shard_horizon()");
+	PG_RETURN_INT64(publish_one(&sf_shard_layout));
+}
+
+/* ---- leaving ---- */
+
+/* Say what can be lost when others take a server out. */
+static void
+warn_of_loss(const List *rows, int64 server)
+{
+	ListCell   *cell;
+
+	foreach(cell, rows)
+	{
+		const SfFeedRow *row = lfirst(cell);
+
+		if (row->server == server && !row->left)
+			ereport(NOTICE,
+					(errmsg("server " INT64_FORMAT " no longer holds the feed back", server),
+					 errdetail("Feeds can pass over its rows with IDs from " INT64_FORMAT " on that have not arrived here (layout \"%s\").",
+							   row->horizon, row->layout)));
+	}
+}
+
+static void
+leave(int64 server)
+{
+	bool		is_own = server == sf_feed_server();
+	Relation	table = require_table(RowExclusiveLock,
+									  ACL_SELECT | ACL_UPDATE);
+	Datum		value = Int64GetDatum(server);
+
+	if (is_own && sf_horizon_is_held_back())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("transactions of this database may still bring in IDs"),
+				 errhint("Stop all clients. See these transactions, and end them: SELECT * FROM %s.snowflake_horizon_holders;",
+						 sf_extschema())));
+	if (!is_own)
+		warn_of_loss(sf_feed_rows(table), server);
+	/* without a node, the worker leaves the row alone */
+	if (run_as_owner(table, psprintf(LEAVE, sf_extschema(),
+									 is_own ? ", node = NULL" : ""),
+					 1, &value, NULL) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("server " INT64_FORMAT " is not in the feed", server),
+				 errhint("See the servers: SELECT * FROM %s.snowflake_feed_servers;",
+						 sf_extschema())));
+	relation_close(table, NoLock);
+}
+
+/*
+ * snowflake_leave_feed() returns void
+ *
+ * Take this server out of the feed, after its last ID.  Throws SQLSTATE 25006,
+ * 42501, 42704, 42809, 55000, 55006 (a transaction has made IDs).
+ */
+Datum
+snowflake_leave_feed(PG_FUNCTION_ARGS)
+{
+	sf_require_writable("snowflake_leave_feed()");
+	leave(sf_feed_server());
+	PG_RETURN_VOID();
+}
+
+/*
+ * snowflake_leave_feed(server bigint) returns void
+ *
+ * Take another server out of the feed, which will not come back.
+ */
+Datum
+snowflake_leave_feed_server(PG_FUNCTION_ARGS)
+{
+	sf_require_writable("snowflake_leave_feed()");
+	leave(PG_GETARG_INT64(0));
+	PG_RETURN_VOID();
+}
+
+/* ---- reading ---- */
+
+/* Return the least horizon of a layout, or throw SQLSTATE 55000. */
+static int64
+least_horizon(const SfLayout *layout, const char *call)
+{
+	Relation	table = require_table(AccessShareLock, ACL_SELECT);
+	char		text[SF_LAYOUT_TEXT_SIZE];
+	ListCell   *cell;
+
+	sf_layout_print(layout, text, sizeof(text));
+	foreach(cell, sf_feed_rows(table))
+	{
+		const SfFeedRow *row = lfirst(cell);
+
+		if (row->is_least && strcmp(row->layout, text) == 0)
+		{
+			relation_close(table, NoLock);
+			return row->horizon;
+		}
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("no server has published its horizon of the layout \"%s\"",
+					text),
+			 errhint("On each server that makes the IDs, run: SELECT %s.%s;",
+					 sf_extschema(), call)));
+}
+
+/*
+ * snowflake_feed_horizon() returns bigint
+ *
+ * Return the least horizon that a server has published, as far as the calling
+ * statement sees them.  Throws SQLSTATE 42501, 42809, 55000.
+ */
+Datum
+snowflake_feed_horizon(PG_FUNCTION_ARGS)
+{
+	sf_require_loaded();
+	PG_RETURN_INT64(least_horizon(&sf_node_layout,
+								  "snowflake_publish_horizon()"));
+}
+
+/*
+ * snowflake_feed_horizon(layout text) returns bigint
+ *
+ * Return the same for the IDs of a layout.  Also throws 22004 and 22023.
+ */
+Datum
+snowflake_feed_horizon_layout(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg_node(fcinfo, 0);
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	sf_layout_print(layout, text, sizeof(text));
+	PG_RETURN_INT64(least_horizon(layout,
+								  psprintf("snowflake_publish_horizon('%s')",
+										   text)));
+}
+
+/*
+ * snowflake_feed_shard_horizon() returns bigint
+ *
+ * Return the same for the IDs of all shards.
+ */
+Datum
+snowflake_feed_shard_horizon(PG_FUNCTION_ARGS)
+{
+	sf_require_loaded();
+	PG_RETURN_INT64(least_horizon(&sf_shard_layout,
+								  "snowflake_publish_shard_horizon()"));
+}
+
+/* The columns of feed_servers(). */
+enum
+{
+	SHOWN_SERVER,
+	SHOWN_NAME,
+	SHOWN_NODE,
+	SHOWN_LAYOUT,
+	SHOWN_HORIZON,
+	SHOWN_TIME,
+	SHOWN_PUBLISHED,
+	SHOWN_HOLDS_BACK,
+	NSHOWN
+};
+
+static void
+show_row(ReturnSetInfo *result, const SfFeedRow *row)
+{
+	Datum		values[NSHOWN] = {0};
+	bool		nulls[NSHOWN] = {false};
+	SfLayout	layout;
+	char		reason[SF_REASON_SIZE];
+
+	values[SHOWN_SERVER] = Int64GetDatum(row->server);
+	nulls[SHOWN_NAME] = row->name == NULL;
+	if (row->name != NULL)
+		values[SHOWN_NAME] = CStringGetTextDatum(row->name);
+	nulls[SHOWN_NODE] = !row->has_node;
+	values[SHOWN_NODE] = Int64GetDatum(row->node);
+	values[SHOWN_LAYOUT] = CStringGetTextDatum(row->layout);
+	nulls[SHOWN_HORIZON] = row->left;
+	values[SHOWN_HORIZON] = Int64GetDatum(row->horizon);
+	nulls[SHOWN_TIME] = row->left ||
+		!sf_layout_parse(&layout, row->layout, reason, sizeof(reason));
+	if (!nulls[SHOWN_TIME])
+		values[SHOWN_TIME] = TimestampTzGetDatum(sf_id_time_of(&layout,
+															   row->horizon));
+	values[SHOWN_PUBLISHED] = TimestampTzGetDatum(row->published);
+	values[SHOWN_HOLDS_BACK] = BoolGetDatum(row->is_least);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_internal.feed_servers() returns setof record
+ *
+ * Show the rows of the table; none if there is no table.
+ */
+Datum
+snowflake_feed_servers(PG_FUNCTION_ARGS)
+{
+	Relation	table = sf_feed_open(AccessShareLock);
+	ListCell   *cell;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (table == NULL)
+		return (Datum) 0;
+	foreach(cell, sf_feed_rows(table))
+		show_row((ReturnSetInfo *) fcinfo->resultinfo, lfirst(cell));
+	relation_close(table, NoLock);
+	return (Datum) 0;
+}

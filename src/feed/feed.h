@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * feed.h
+ *	  The table of horizons, by which a feed reads rows of several servers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_FEED_H
+#define SF_FEED_H
+
+#include "datatype/timestamp.h"
+#include "nodes/pg_list.h"
+#include "storage/lockdefs.h"
+#include "utils/relcache.h"
+
+/* A row of the table. */
+typedef struct SfFeedRow
+{
+	int64		server;
+	char	   *layout;			/* its text */
+	bool		left;			/* the server takes no part */
+	int64		horizon;		/* unless it has left */
+	bool		has_node;
+	int64		node;
+	char	   *name;			/* of the host; or NULL */
+	TimestampTz published;		/* by the clock of that server */
+	bool		is_least;		/* no row of its layout has a lower horizon */
+} SfFeedRow;
+
+/* Where a server has no row, or an old one. */
+#define SF_FEED_PUBLISH_REMEDY \
+	"Publish, or see why that fails: SELECT %s.snowflake_publish_horizon();"
+
+extern Relation sf_feed_open(LOCKMODE lock);
+extern List *sf_feed_rows(Relation table);
+extern int64 sf_feed_server(void);
+extern void sf_feed_publish(Relation table);
+
+/* feed_worker.c */
+extern void sf_feed_at_load(void);
+extern bool sf_feed_has_worker(void);
+
+#endif							/* SF_FEED_H */

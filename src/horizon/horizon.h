@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * horizon.h
+ *	  The horizon, for what src/feed publishes of it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_HORIZON_H
+#define SF_HORIZON_H
+
+#include "layout/layout.h"
+
+/* In place of a shard: all shards. */
+#define SF_ALL_SHARDS	(-2)
+
+extern int64 sf_horizon_to_publish(int shard, int slot,
+								   const SfLayout *layout, int64 *highest);
+extern bool sf_horizon_is_held_back(void);
+
+#endif							/* SF_HORIZON_H */
