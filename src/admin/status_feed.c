@@ -58,8 +58,7 @@ put_oldest(SfStatus *status, int n, const SfFeedRow *oldest)
 
 	if (age_ms <= OLD_MS)
 	{
-		sf_status_ok(status, psprintf("%d horizons of servers, all published within a minute",
-									  n));
+		sf_status_ok(status, psprintf("horizons published within a minute: %d", n));
 		return;
 	}
 	name = pstrdup(oldest->name == NULL ? "?" : oldest->name);

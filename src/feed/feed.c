@@ -489,9 +489,8 @@ is_first(const List *rows, const SfFeedRow *row)
 
 /* Publish the horizon of snowflake.layout, and all others. */
 static int64
-publish_all(Relation table)
+publish_all(Relation table, const List *rows)
 {
-	List	   *rows = sf_feed_rows(table);
 	int64		horizon = publish(table, rows, &sf_node_layout);
 	ListCell   *cell;
 
@@ -506,21 +505,25 @@ publish_all(Relation table)
 }
 
 /*
- * Publish all, for the worker; but not where this server was told to leave.
- * If others took it out, it joins again, since it may make IDs.
+ * Publish all, for the worker; but do not begin a feed in an empty table: a
+ * subscription that is made later without a copy would not get the row.  And
+ * do not come back where this server was told to leave.  If others took it
+ * out, it joins again, since it may make IDs.
  */
 void
 sf_feed_publish(Relation table)
 {
 	char		text[SF_LAYOUT_TEXT_SIZE];
+	const List *rows;
 	const SfFeedRow *own;
 	SfOwner		before;
 
 	sf_owner_become(&before, table->rd_rel->relowner);
+	rows = sf_feed_rows(table);
 	sf_layout_print(&sf_node_layout, text, sizeof(text));
-	own = find_own(sf_feed_rows(table), text);
-	if (own == NULL || !own->left || own->has_node)
-		(void) publish_all(table);
+	own = find_own(rows, text);
+	if (rows != NIL && (own == NULL || !own->left || own->has_node))
+		(void) publish_all(table, rows);
 	sf_owner_leave(&before);
 }
 
@@ -542,7 +545,7 @@ snowflake_publish_horizon(PG_FUNCTION_ARGS)
 
 	sf_require_writable("snowflake_publish_horizon()");
 	table = require_table(RowExclusiveLock, WRITES);
-	horizon = publish_all(table);
+	horizon = publish_all(table, sf_feed_rows(table));
 	relation_close(table, NoLock);
 	PG_RETURN_INT64(horizon);
 }
