@@ -128,6 +128,7 @@ is_usable(Relation table)
 	TupleDesc	desc = RelationGetDescr(table);
 
 	if (table->rd_rel->relkind != RELKIND_RELATION ||
+		table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
 		table->rd_rel->relrowsecurity || table->rd_rules != NULL ||
 		desc->natts != NCOLUMNS)
 		return false;
@@ -160,7 +161,7 @@ sf_feed_open(LOCKMODE lock)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table as snowflake_create_feed() makes it",
 						TABLE),
-				 errdetail("It must be an ordinary table with the same columns, without rules and row-level security."),
+				 errdetail("It must be an ordinary logged table with the same columns, without rules and row-level security."),
 				 errhint("Run as its owner: ALTER TABLE %s." TABLE " RENAME TO " TABLE "_old; SELECT %s.snowflake_create_feed();",
 						 sf_extschema(), sf_extschema())));
 	return table;
@@ -204,7 +205,6 @@ read_row(TupleTableSlot *slot)
 {
 	SfFeedRow  *row = palloc0(sizeof(SfFeedRow));
 
-	slot_getallattrs(slot);
 	row->server = DatumGetInt64(slot->tts_values[COLUMN_SERVER]);
 	row->layout = TextDatumGetCString(slot->tts_values[COLUMN_LAYOUT]);
 	row->left = slot->tts_isnull[COLUMN_HORIZON];
@@ -218,7 +218,27 @@ read_row(TupleTableSlot *slot)
 	return row;
 }
 
-/* Return the rows that the active snapshot sees.  Checks the right to that. */
+/* Order the rows by layout, and the least horizon first. */
+static int
+compare(const ListCell *a, const ListCell *b)
+{
+	const SfFeedRow *first = lfirst(a);
+	const SfFeedRow *second = lfirst(b);
+	int			order = strcmp(first->layout, second->layout);
+
+	if (order == 0)
+		order = first->left - second->left;
+	if (order == 0)
+		order = (first->horizon > second->horizon) -
+			(first->horizon < second->horizon);
+	return order;
+}
+
+/*
+ * Return the rows that the active snapshot sees, in the order of layouts, so
+ * that sessions that publish do not lock them in different orders.  Checks the
+ * right to read them.
+ */
 List *
 sf_feed_rows(Relation table)
 {
@@ -226,8 +246,8 @@ sf_feed_rows(Relation table)
 	TableScanDesc scan = table_beginscan_strat(table, GetActiveSnapshot(), 0,
 											   NULL, true, false);
 	List	   *rows = NIL;
+	const SfFeedRow *least = NULL;
 	ListCell   *cell;
-	ListCell   *other;
 
 	require_rights(table, ACL_SELECT);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
@@ -242,19 +262,16 @@ sf_feed_rows(Relation table)
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 
+	list_sort(rows, compare);
 	foreach(cell, rows)
 	{
 		SfFeedRow  *row = lfirst(cell);
 
-		row->is_least = !row->left;
-		foreach(other, rows)
-		{
-			const SfFeedRow *against = lfirst(other);
-
-			if (!against->left && against->horizon < row->horizon &&
-				strcmp(against->layout, row->layout) == 0)
-				row->is_least = false;
-		}
+		row->is_first = least == NULL ||
+			strcmp(least->layout, row->layout) != 0;
+		if (row->is_first)
+			least = row;
+		row->is_least = !row->left && row->horizon == least->horizon;
 	}
 	return rows;
 }
@@ -471,22 +488,6 @@ publish_further(Relation table, const List *rows, const char *text)
 		(void) publish(table, rows, &layout);
 }
 
-/* Return true if no row before this one has its layout. */
-static bool
-is_first(const List *rows, const SfFeedRow *row)
-{
-	ListCell   *cell;
-
-	foreach(cell, rows)
-	{
-		const SfFeedRow *other = lfirst(cell);
-
-		if (strcmp(other->layout, row->layout) == 0)
-			return other == row;
-	}
-	return true;
-}
-
 /* Publish the horizon of snowflake.layout, and all others. */
 static int64
 publish_all(Relation table, const List *rows)
@@ -498,7 +499,7 @@ publish_all(Relation table, const List *rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
 
-		if (is_first(rows, row))
+		if (row->is_first)
 			publish_further(table, rows, row->layout);
 	}
 	return horizon;

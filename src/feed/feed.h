@@ -24,6 +24,7 @@ typedef struct SfFeedRow
 	int64		node;
 	char	   *name;			/* of the host; or NULL */
 	TimestampTz published;		/* by the clock of that server */
+	bool		is_first;		/* of its layout, in the list */
 	bool		is_least;		/* no row of its layout has a lower horizon */
 } SfFeedRow;
 

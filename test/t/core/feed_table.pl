@@ -1,0 +1,179 @@
+# Feeds over several servers: the table snowflake_feed in a dump, on a standby, after a
+# promotion, after a crash and under another clock; and the worker that publishes.
+#
+# takes: 50 s
+use SnowflakeTest;
+
+my $layout = 'timestamp:41 node:10 sequence:12 epoch:2024-01-01';
+my $node = new_server('main', "snowflake.feed_databases = 'postgres, \"No such\"'", "snowflake.feed_interval = 20ms",
+	'wal_level = logical', 'max_prepared_transactions = 5', 'autovacuum = off');
+start_with_clock($node, '+0');
+
+sub horizon
+{
+	my ($in) = @_;
+
+	return query($in // $node, 'SELECT snowflake_feed_horizon()');
+}
+
+# Wait until the worker has published once more, beyond what there is.
+sub published
+{
+	my ($in, $name) = @_;
+	my $before = horizon($in);
+
+	wait_until { horizon($in) > $before } "$name: the horizon grows";
+	pass($name);
+	return;
+}
+
+sub feed_row
+{
+	my ($in) = @_;
+
+	return query($in, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'feed'});
+}
+
+# ---- the worker ----
+
+my $start = -s $node->logfile;
+query($node, 'CREATE EXTENSION snowflake; CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int)');
+query($node, 'CREATE ROLE feed_owner; GRANT CREATE ON SCHEMA public TO feed_owner; SET ROLE feed_owner; SELECT snowflake_create_feed()');
+is(feed_row($node), 'warning|this server has not joined, although snowflake.feed_databases has this database|Publish, or see why that fails: SELECT public.snowflake_publish_horizon();',
+	'the worker does not begin a feed');
+# several rounds of it
+my $rounds = query($node, q{SELECT query_start FROM pg_stat_activity WHERE backend_type = 'snowflake feed' AND datname = 'postgres'});
+wait_until { query($node, qq{SELECT query_start > '$rounds' FROM pg_stat_activity WHERE backend_type = 'snowflake feed' AND datname = 'postgres'}) eq 't' } 'the worker runs';
+is(query($node, 'SELECT count(*) FROM snowflake_feed'), 0, '... but not in an empty table');
+query($node, 'SELECT snowflake_publish_horizon()');
+published($node, 'then it goes on');
+query($node, 'INSERT INTO t (c) VALUES (1)');
+wait_until { query($node, 'SELECT count(*) FROM t WHERE id < snowflake_feed_horizon()') == 1 } 'the last row of an idle server';
+like(feed_row($node), qr/^ok\|horizons published within a minute: 1\|$/, 'the status');
+
+# what it runs of the owner's, it runs as the owner
+query($node, q{SET ROLE feed_owner;
+	CREATE TABLE ran (role name PRIMARY KEY);
+	CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		INSERT INTO public.ran VALUES (current_user) ON CONFLICT DO NOTHING;
+		RETURN new;
+	END $$;
+	CREATE TRIGGER trap BEFORE UPDATE ON snowflake_feed FOR EACH ROW EXECUTE FUNCTION trap()});
+wait_until { query($node, 'SELECT count(*) FROM ran') > 0 } 'the trap';
+is(query($node, 'SELECT role FROM ran'), 'feed_owner', 'the worker publishes as the owner');
+query($node, 'DROP TRIGGER trap ON snowflake_feed');
+
+# an error is logged once, until it is over
+foreach my $round (1, 2)
+{
+	my $from = -s $node->logfile;
+
+	query($node, 'ALTER TABLE snowflake_feed RENAME name TO host');
+	like_log($node, qr/ERROR:  "snowflake_feed" is not a table as snowflake_create_feed\(\) makes it/, $from, "an error is logged ($round)");
+	query($node, 'SELECT pg_sleep(0.2)');
+	is(() = slurp_file($node->logfile, $from) =~ /is not a table as/g, 1, '... once');
+	query($node, 'ALTER TABLE snowflake_feed RENAME host TO name');
+	published($node, '... and the worker goes on');
+}
+
+# it leaves, and does not come back by itself; others take it out, and it does
+query($node, 'SELECT snowflake_leave_feed()');
+refused($node, 'SELECT snowflake_feed_horizon()', '55000', qr/no server has published/, 'a server has left');
+query($node, 'SELECT pg_sleep(0.2)');
+is(query($node, 'SELECT count(horizon) FROM snowflake_feed'), 0, '... and the worker does not come back');
+query($node, 'SELECT snowflake_publish_horizon()');
+published($node, '... before it is told to');
+query($node, 'UPDATE snowflake_feed SET horizon = NULL');
+wait_until { query($node, 'SELECT count(horizon) FROM snowflake_feed') == 1 } 'it comes back';
+published($node, 'a server that others took out comes back');
+
+# settings
+set_conf($node, 'snowflake.feed_interval = 60s');
+set_conf($node, 'snowflake.feed_interval = 20ms');
+published($node, 'a reload');
+
+# ---- a crash, and clocks ----
+
+my $before = query($node, 'SELECT snowflake_publish_horizon()');
+$node->stop('immediate');
+start_with_clock($node, -1);
+wait_until { answer($node, 'SELECT snowflake_nextval()') =~ /^\d+$/ } 'the clock';
+cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before, 'after a crash, no ID is below what was published');
+published($node, '... and the worker publishes');
+
+# another database moves the counter beyond the mark of this one, and a life ends
+query($node, "CREATE DATABASE $_") foreach qw(quiet busy);
+my $quiet = sub { return $node->safe_psql('quiet', $_[0]) };
+$node->safe_psql('busy', 'CREATE EXTENSION snowflake');
+$quiet->('CREATE EXTENSION snowflake; SELECT snowflake_create_feed()');
+$before = $quiet->('SELECT snowflake_publish_horizon()');
+set_clock($node, 30);
+$node->safe_psql('busy', 'SELECT snowflake_nextval()');
+set_clock($node, 0);
+$before = $quiet->('SELECT snowflake_publish_horizon()');
+$node->stop('immediate');
+start_with_clock($node, 0);
+wait_until { ($node->psql('quiet', 'SELECT snowflake_nextval()'))[0] == 0 } 'the clock';
+cmp_ok($quiet->('SELECT snowflake_nextval()'), '>', $before, 'no horizon is above the mark of its database');
+query($node, 'DROP DATABASE busy');
+wait_until { answer($node, 'SELECT snowflake_nextval()') =~ /^\d+$/ } 'the clock';
+
+# ---- prepared transactions ----
+
+query($node, q{BEGIN; INSERT INTO t (c) VALUES (2); PREPARE TRANSACTION 'p'});
+my $prepared = query($node, 'SELECT lowest_id FROM snowflake_horizon_holders');
+query($node, 'SELECT pg_sleep(0.1)');
+cmp_ok(horizon(), '<=', $prepared, 'a prepared transaction holds the feed back');
+refused($node, 'SELECT snowflake_leave_feed()', '55006', qr/may still bring in IDs.*Stop all clients\. See these transactions, and end them: SELECT \* FROM public\.snowflake_horizon_holders;/s, 'and nobody leaves');
+query($node, q{COMMIT PREPARED 'p'});
+wait_until { query($node, 'SELECT count(*) FROM t WHERE id < snowflake_feed_horizon()') == 2 } 'its row';
+published($node, '... until it ends');
+
+# ---- a dump ----
+
+query($node, 'CREATE PUBLICATION p FOR TABLE t, snowflake_feed');
+my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
+$node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, '-d', $node->connstr('postgres') ], 'a dump');
+query($node, 'CREATE DATABASE restored');
+$node->command_ok([ 'pg_restore', '-d', $node->connstr('restored'), $dump ], '... is restored');
+my $restored = sub { return $node->safe_psql('restored', $_[0]) };
+is($restored->(q{SELECT string_agg(prrelid::regclass::text, ' ' ORDER BY 1) FROM pg_publication_rel}), 'snowflake_feed t', '... with its publication');
+is($restored->('SELECT count(*) FROM snowflake_feed_servers WHERE holds_back'), 1, '... and rows');
+like($restored->('SELECT snowflake_publish_horizon()'), qr/^\d+$/, '... and can be used');
+$restored->('DROP EXTENSION snowflake CASCADE');
+is($restored->('SELECT count(*) FROM snowflake_feed'), 1, 'the table is not the extension\'s');
+
+# ---- a standby ----
+
+my $standby = standby_of($node, 'standby', "snowflake.node_id = '2'");
+start_with_clock($standby, 0);
+$node->wait_for_catchup($standby);
+published($standby, 'a standby reads the horizon');
+query($node, 'INSERT INTO t (c) VALUES (3)');
+wait_until { query($standby, 'SELECT count(*) FROM t WHERE id < snowflake_feed_horizon()') == 3 } 'the row on the standby';
+pass('... and delivers all rows');
+foreach my $call ('snowflake_publish_horizon()', 'snowflake_publish_shard_horizon()', 'snowflake_leave_feed()', 'snowflake_leave_feed(5)')
+{
+	refused($standby, "SELECT $call", '25006', qr/cannot execute .* during recovery/, "$call on a standby");
+}
+like(feed_row($standby), qr/^ok\|/, 'the status of a standby');
+
+# the primary dies: its row stays, and holds the feed back
+my $old = query($node, 'SELECT server FROM snowflake_feed_servers');
+$node->wait_for_catchup($standby);
+$node->stop('immediate');
+$standby->promote;
+wait_until { query($standby, 'SELECT count(horizon) FROM snowflake_feed') == 2 } 'the promoted server joins';
+pass('a promoted server joins by itself');
+is(query($standby, 'SELECT server FROM snowflake_feed_servers WHERE holds_back'), $old, 'the old primary holds the feed back');
+query($standby, "UPDATE snowflake_feed SET published = now() - interval '2 minutes' WHERE server = $old");
+my $call = query($standby, q{SELECT substring(remedy FROM 'run: (.*)$') FROM snowflake_status() WHERE check_name = 'feed'});
+is($call, "SELECT public.snowflake_leave_feed('$old'::bigint);", 'the status names the call');
+my (undef, undef, $err) = $standby->psql('postgres', $call);
+like($err, qr/NOTICE:  server $old no longer holds the feed back\nDETAIL:  Feeds can pass over its rows with IDs from \d+ on that have not arrived here \(layout "\Q$layout\E"\)\.$/m, '... which says what can be lost');
+published($standby, '... and then the feed goes on');
+like(feed_row($standby), qr/^ok\|horizons published within a minute: 1\|$/, 'the status is well');
+
+$standby->stop;
+done_testing();
