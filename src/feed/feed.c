@@ -50,6 +50,7 @@
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
+#include "storage/proc.h"
 #include "table/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -663,31 +664,74 @@ snowflake_leave_feed_server(PG_FUNCTION_ARGS)
 
 /* ---- reading ---- */
 
-/* Return the least horizon of a layout, or throw SQLSTATE 55000. */
+/* What an answer depends on; with its padding, for memcmp(). */
+typedef struct Question
+{
+	int64		code;			/* of the layout */
+	int64		epoch_ms;
+	LocalTransactionId lxid;
+	TransactionId xmin;
+	TransactionId xmax;
+	uint32		xcnt;
+	int32		subxcnt;
+	CommandId	command;
+	Oid			user;
+} Question;
+
+/* Read the least horizon of a layout, or throw SQLSTATE 55000. */
 static int64
-least_horizon(const SfLayout *layout, const char *call)
+read_least(const SfLayout *layout, const char *call)
 {
 	Relation	table = require_table(AccessShareLock, ACL_SELECT);
+	const List *rows = sf_feed_rows(table);
 	char		text[SF_LAYOUT_TEXT_SIZE];
 	ListCell   *cell;
 
+	/* keep the lock, like a query */
+	relation_close(table, NoLock);
 	sf_layout_print(layout, text, sizeof(text));
-	foreach(cell, sf_feed_rows(table))
+	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
 
 		if (row->is_least && strcmp(row->layout, text) == 0)
-		{
-			relation_close(table, NoLock);
 			return row->horizon;
-		}
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("no server has published its horizon of the layout \"%s\"",
 					text),
 			 errhint("On each server that makes the IDs, run: SELECT %s.%s;",
-					 sf_extschema(), call)));
+					 sf_extschema(),
+					 psprintf(call, text))));
+}
+
+/* Return the same; a filter may ask for each row, with the same snapshot. */
+static int64
+least_horizon(const SfLayout *layout, const char *call)
+{
+	static Question last = {0};
+	static int64 answer;
+	Snapshot	snapshot = GetActiveSnapshot();
+	Question	question;
+
+	memset(&question, 0, sizeof(question));
+	question.code = sf_layout_code(layout);
+	question.epoch_ms = layout->epoch_ms;
+	question.lxid = sf_my_lxid();
+	question.xmin = snapshot->xmin;
+	question.xmax = snapshot->xmax;
+	question.xcnt = snapshot->xcnt;
+	question.subxcnt = snapshot->subxcnt;
+	question.command = snapshot->curcid;
+	question.user = GetUserId();
+	if (memcmp(&question, &last, sizeof(question)) != 0)
+	{
+		last.lxid = InvalidLocalTransactionId;	/* in case of an error */
+		answer = read_least(layout, call);
+		last = question;
+	}
+	return answer;
 }
 
 /*
@@ -712,13 +756,8 @@ snowflake_feed_horizon(PG_FUNCTION_ARGS)
 Datum
 snowflake_feed_horizon_layout(PG_FUNCTION_ARGS)
 {
-	const SfLayout *layout = sf_layout_arg_node(fcinfo, 0);
-	char		text[SF_LAYOUT_TEXT_SIZE];
-
-	sf_layout_print(layout, text, sizeof(text));
-	PG_RETURN_INT64(least_horizon(layout,
-								  psprintf("snowflake_publish_horizon('%s')",
-										   text)));
+	PG_RETURN_INT64(least_horizon(sf_layout_arg_node(fcinfo, 0),
+								  "snowflake_publish_horizon('%s')"));
 }
 
 /*

@@ -70,6 +70,13 @@ SELECT snowflake_publish_horizon() AS h \gset
 UPDATE snowflake_feed SET horizon = horizon + 1;
 SELECT snowflake_publish_horizon() = :h AS same, horizon = :h + 1 AS kept FROM snowflake_feed;
 ROLLBACK;
+-- each statement sees what is there
+BEGIN;
+SELECT snowflake_feed_horizon() > 5 AS read;
+UPDATE snowflake_feed SET horizon = 5;
+SELECT snowflake_feed_horizon(), count(*) FROM generate_series(1, 3) WHERE snowflake_feed_horizon() = 5 * (1 + generate_series / 9);
+ROLLBACK;
+SELECT snowflake_feed_horizon() > 5 AS read;
 -- layouts and shards: those that any server has published
 SELECT count(*) FROM snowflake_feed;
 SELECT snowflake_publish_horizon('javascript') AS j \gset
