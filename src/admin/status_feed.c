@@ -46,37 +46,27 @@ is_own(const SfFeedRow *row)
 	return sf_shmem != NULL && row->server == sf_feed_server();
 }
 
-/* Report the server that has published last of all, if that is long ago. */
+/* Report a server that has published nothing for long. */
 static void
-put_oldest(SfStatus *status, int n, const SfFeedRow *oldest)
+put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms)
 {
-	int64		now_ms = sf_clock_wall_ms();
-	int64		since_ms = oldest == NULL ?
-		now_ms : sf_timefmt_to_ms(oldest->published);
-	int64		age_ms = now_ms - since_ms;
-	char	   *name;
+	char	   *name = pstrdup(row->name == NULL ? "?" : row->name);
 
-	if (age_ms <= OLD_MS)
-	{
-		sf_status_ok(status, psprintf("horizons published within a minute: %d", n));
-		return;
-	}
-	name = pstrdup(oldest->name == NULL ? "?" : oldest->name);
 	sf_text_make_printable(name);
 	sf_status_put(status, SF_STATUS_WARNING,
 				  psprintf("server " INT64_FORMAT " (%s) holds the feed back: it has published nothing since %s, %s ago",
-						   oldest->server, name, sf_timefmt_show(since_ms),
-						   sf_timefmt_span(age_ms)),
-				  is_own(oldest) ?
+						   row->server, name, sf_timefmt_show(since_ms),
+						   sf_timefmt_span(sf_clock_wall_ms() - since_ms)),
+				  is_own(row) ?
 				  psprintf(SF_FEED_PUBLISH_REMEDY, sf_extschema()) :
 				  psprintf("Start that server, and see its own snowflake_status(). Only if it never comes back, and all of its rows that still can have arrived, run%s: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
 						   RecoveryInProgress() ? " on the primary" : "",
-						   sf_extschema(), oldest->server));
+						   sf_extschema(), row->server));
 }
 
 /*
  * Report the feed; no row if there is no table.  A server that is told to
- * publish, and has no row, has failed to join.
+ * publish, and has no row, was not told to join, or failed to.
  */
 void
 sf_status_feed(SfStatus *status)
@@ -84,6 +74,7 @@ sf_status_feed(SfStatus *status)
 	Found		found = {0};
 	ErrorData  *error = sf_status_try(look, &found);
 	const SfFeedRow *oldest = NULL;
+	int64		since_ms = 0;
 	bool		has_own = false;
 	int			n = 0;
 	ListCell   *cell;
@@ -99,6 +90,8 @@ sf_status_feed(SfStatus *status)
 		if (oldest == NULL || row->published < oldest->published)
 			oldest = row;
 	}
+	if (oldest != NULL)
+		since_ms = sf_timefmt_to_ms(oldest->published);
 	if (error != NULL && error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE)
 		sf_status_ok(status, psprintf("not looked at: %s", error->message));
 	else if (error != NULL)
@@ -106,11 +99,14 @@ sf_status_feed(SfStatus *status)
 					  psprintf("it cannot be read: %s", error->message),
 					  error->hint != NULL ?
 					  error->hint : sf_status_log_error(error));
+	else if (oldest != NULL && sf_clock_wall_ms() - since_ms > OLD_MS)
+		put_late(status, oldest, since_ms);
 	else if (found.exists && !has_own && !RecoveryInProgress() &&
 			 sf_feed_has_worker())
 		sf_status_put(status, SF_STATUS_WARNING,
-					  "this server has not joined, although snowflake.feed_databases has this database",
+					  "this server has no row in the feed, although snowflake.feed_databases has this database",
 					  psprintf(SF_FEED_PUBLISH_REMEDY, sf_extschema()));
 	else if (found.exists)
-		put_oldest(status, n, oldest);
+		sf_status_ok(status, psprintf("horizons published within a minute: %d",
+									  n));
 }

@@ -36,6 +36,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
@@ -94,7 +95,6 @@ static const struct
 	{"node", INT8OID}, {"name", TEXTOID}, {"published", TIMESTAMPTZOID}
 };
 
-/* In half-filled pages, an update needs no new entry in the index. */
 #define CREATE \
 	"CREATE TABLE %s." TABLE " (" \
 	"server pg_catalog.int8 NOT NULL, " \
@@ -103,23 +103,29 @@ static const struct
 	"node pg_catalog.int8, " \
 	"name pg_catalog.text, " \
 	"published pg_catalog.timestamptz NOT NULL, " \
-	"PRIMARY KEY (server, layout)) WITH (fillfactor = 50)"
+	"PRIMARY KEY (server, layout))"
 
-/* The arguments are those of set_row(). */
-#define UPDATE \
-	"UPDATE ONLY %s." TABLE \
-	" SET horizon = GREATEST(horizon, $3), node = $4, name = $5," \
-	" published = pg_catalog.clock_timestamp()" \
+/*
+ * The arguments are those of set_row().  Logical replication skips an UPDATE
+ * of a row that a subscriber lacks, and then that server would not hold the
+ * readers there back.  A new row always arrives.
+ */
+#define PUBLISH \
+	"WITH own AS (DELETE FROM ONLY %s." TABLE \
 	" WHERE server OPERATOR(pg_catalog.=) $1" \
-	" AND layout OPERATOR(pg_catalog.=) $2 AND horizon IS %s NULL"
-
-#define INSERT \
-	"INSERT INTO %s." TABLE \
+	" AND layout OPERATOR(pg_catalog.=) $2" \
+	" AND (horizon IS NOT NULL OR $6) RETURNING horizon) " \
+	"INSERT INTO %s." TABLE " AS f" \
 	" (server, layout, horizon, node, name, published)" \
-	" VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp())"
+	" SELECT $1, $2, GREATEST($3, pg_catalog.max(own.horizon)), $4, $5," \
+	" pg_catalog.clock_timestamp() FROM own" \
+	" ON CONFLICT (server, layout) DO UPDATE" \
+	" SET horizon = GREATEST(f.horizon, excluded.horizon)," \
+	" node = excluded.node, name = excluded.name," \
+	" published = excluded.published WHERE f.horizon IS NOT NULL OR $6"
 
 #define LEAVE \
-	"UPDATE ONLY %s." TABLE " SET horizon = NULL%s" \
+	"UPDATE ONLY %s." TABLE " SET horizon = NULL" \
 	" WHERE server OPERATOR(pg_catalog.=) $1"
 
 /* Return true if this is an ordinary table with just these columns. */
@@ -282,7 +288,9 @@ static uint64
 run_as_owner(Relation table, const char *statement, int n, Datum *values,
 			 const char *nulls)
 {
-	static Oid	types[] = {INT8OID, TEXTOID, INT8OID, INT8OID, TEXTOID};
+	static Oid	types[] = {
+		INT8OID, TEXTOID, INT8OID, INT8OID, TEXTOID, BOOLOID
+	};
 	SfOwner		before;
 	uint64		processed;
 
@@ -352,7 +360,7 @@ find_own(const List *rows, const char *layout)
 }
 
 /*
- * Refuse to join with a horizon that is not above all others: SQLSTATE 55000.
+ * Refuse to join with a horizon that is below another: SQLSTATE 55000.
  * To raise the mark instead would let whoever writes the table drive it into
  * the far future.
  */
@@ -367,7 +375,7 @@ require_ahead(const List *rows, const SfLayout *layout, const char *text,
 		const SfFeedRow *row = lfirst(cell);
 		int64		time_ms;
 
-		if (row->left || row->horizon < horizon ||
+		if (row->left || row->horizon <= horizon ||
 			strcmp(row->layout, text) != 0)
 			continue;
 		time_ms = sf_id_time_tick_ms(layout,
@@ -406,25 +414,22 @@ find_name(void)
 	return psprintf("%s:%d", host, PostPortNumber);
 }
 
-/* Write this server's row. */
+/* Write this server's row; one that others have taken out has to join. */
 static void
 set_row(Relation table, const char *layout, int64 horizon, bool is_shard,
-		const SfFeedRow *own)
+		bool joins)
 {
 	uint64		right = sf_shmem_right();
+	const char *schema = sf_extschema();
 	Datum		values[] = {
 		Int64GetDatum(sf_feed_server()), CStringGetTextDatum(layout),
 		Int64GetDatum(horizon), Int64GetDatum(sf_settings_node_of(right)),
-		CStringGetTextDatum(find_name())
+		CStringGetTextDatum(find_name()), BoolGetDatum(joins)
 	};
-	const char *nulls = is_shard || right == 0 ? "   n " : "     ";
-	const char *state = own == NULL || own->left ? "" : "NOT";
 
-	/* a row that others have taken out meanwhile has to join */
-	if (run_as_owner(table, psprintf(UPDATE, sf_extschema(), state),
-					 lengthof(values), values, nulls) == 0)
-		(void) run_as_owner(table, psprintf(INSERT, sf_extschema()),
-							lengthof(values), values, nulls);
+	(void) run_as_owner(table, psprintf(PUBLISH, schema, schema),
+						lengthof(values), values,
+						is_shard || right == 0 ? "   n  " : "      ");
 }
 
 /*
@@ -439,6 +444,7 @@ publish(Relation table, const List *rows, const SfLayout *layout)
 	int			slot = is_shard ? 0 : sf_generator_slot_of(layout);
 	char		text[SF_LAYOUT_TEXT_SIZE];
 	const SfFeedRow *own;
+	bool		joins;
 	int64		horizon;
 	int64		highest;
 
@@ -450,11 +456,12 @@ publish(Relation table, const List *rows, const SfLayout *layout)
 	sf_generator_pass_time(is_shard ? 0 : SF_NO_SHARD, slot);
 	horizon = sf_horizon_to_publish(is_shard ? SF_ALL_SHARDS : SF_NO_SHARD,
 									slot, layout, &highest);
-	if (own == NULL || own->left)
+	joins = own == NULL || own->left;
+	if (joins)
 		require_ahead(rows, layout, text, horizon);
 	else if (own->horizon > highest)
 		refuse_above_mark(own);
-	set_row(table, text, horizon, is_shard, own);
+	set_row(table, text, horizon, is_shard, joins);
 	return horizon;
 }
 
@@ -472,7 +479,7 @@ is_possible(const SfLayout *layout)
 
 /* Publish the horizon of a layout that the table has, if that is possible. */
 static void
-publish_further(Relation table, const List *rows, const char *text)
+publish_named(Relation table, const List *rows, const char *text)
 {
 	SfLayout	layout;
 	char		reason[SF_REASON_SIZE];
@@ -484,8 +491,7 @@ publish_further(Relation table, const List *rows, const char *text)
 		if (sf_settings_has_shards() || find_own(rows, text) != NULL)
 			(void) publish(table, rows, &sf_shard_layout);
 	}
-	else if (!sf_layout_is_same(&layout, &sf_node_layout) &&
-			 is_possible(&layout))
+	else if (is_possible(&layout))
 		(void) publish(table, rows, &layout);
 }
 
@@ -494,42 +500,44 @@ static int64
 publish_all(Relation table, const List *rows)
 {
 	int64		horizon = publish(table, rows, &sf_node_layout);
+	char		text[SF_LAYOUT_TEXT_SIZE];
 	ListCell   *cell;
 
+	sf_layout_print(&sf_node_layout, text, sizeof(text));
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
 
-		if (row->is_first)
-			publish_further(table, rows, row->layout);
+		if (row->is_first && strcmp(row->layout, text) != 0)
+			publish_named(table, rows, row->layout);
 	}
 	return horizon;
 }
 
 /*
- * Publish all, for the worker; but do not begin a feed in an empty table: a
- * subscription that is made later without a copy would not get the row.  And
- * do not come back where this server was told to leave.  If others took it
- * out, it joins again, since it may make IDs.
+ * For the worker: go on where this server has joined, and has not left.  A
+ * person decides when it joins: see doc/feeds.md.
  */
 void
-sf_feed_publish(Relation table)
+sf_feed_go_on(Relation table)
 {
-	char		text[SF_LAYOUT_TEXT_SIZE];
 	const List *rows;
-	const SfFeedRow *own;
 	SfOwner		before;
+	ListCell   *cell;
 
 	sf_owner_become(&before, table->rd_rel->relowner);
 	rows = sf_feed_rows(table);
-	sf_layout_print(&sf_node_layout, text, sizeof(text));
-	own = find_own(rows, text);
-	if (rows != NIL && (own == NULL || !own->left || own->has_node))
-		(void) publish_all(table, rows);
+	foreach(cell, rows)
+	{
+		const SfFeedRow *row = lfirst(cell);
+
+		if (row->server == sf_feed_server() && !row->left)
+			publish_named(table, rows, row->layout);
+	}
 	sf_owner_leave(&before);
 }
 
-#define WRITES	(ACL_SELECT | ACL_INSERT | ACL_UPDATE)
+#define WRITES	(ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE)
 
 /*
  * snowflake_publish_horizon() returns bigint
@@ -589,49 +597,79 @@ snowflake_publish_shard_horizon(PG_FUNCTION_ARGS)
 
 /* ---- leaving ---- */
 
-/* Say what can be lost when others take a server out. */
+/*
+ * Publish the own horizon where another server is taken out.  This one may be
+ * its successor, and may have made IDs: whoever sees the other one gone must
+ * see this one.
+ */
 static void
-warn_of_loss(const List *rows, int64 server)
+stand_in(Relation table, const List *rows)
 {
+	if (sf_shmem_right() == 0 && sf_node_configured() == SF_NO_NUMBER)
+		return;
+	(void) publish_all(table, rows);
+	ereport(NOTICE,
+			(errmsg("this server has published its horizon, since it has a node id"),
+			 errhint("If it makes no IDs for this feed, run here: SELECT %s.snowflake_leave_feed();",
+					 sf_extschema())));
+}
+
+/* Say what can be lost. */
+static void
+warn_of_loss(const SfFeedRow *row)
+{
+	if (!row->left)
+		ereport(NOTICE,
+				(errmsg("server " INT64_FORMAT " no longer holds the feed back",
+						row->server),
+				 errdetail("Feeds can pass over its rows with IDs from " INT64_FORMAT " on that have not arrived here (layout \"%s\").",
+						   row->horizon, row->layout)));
+}
+
+/* Before this server leaves, all of its transactions with IDs must end. */
+static void
+require_no_ids(void)
+{
+	if (sf_horizon_is_held_back())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("transactions of this database may still bring in IDs"),
+				 errhint("Stop all clients. See these transactions, and end them: SELECT * FROM %s.snowflake_horizon_holders;",
+						 sf_extschema())));
+}
+
+static void
+leave(int64 server)
+{
+	Relation	table = require_table(RowExclusiveLock, WRITES);
+	const List *rows = sf_feed_rows(table);
+	bool		is_own = server == sf_feed_server();
+	bool		found = false;
+	Datum		value = Int64GetDatum(server);
 	ListCell   *cell;
 
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
 
-		if (row->server == server && !row->left)
-			ereport(NOTICE,
-					(errmsg("server " INT64_FORMAT " no longer holds the feed back", server),
-					 errdetail("Feeds can pass over its rows with IDs from " INT64_FORMAT " on that have not arrived here (layout \"%s\").",
-							   row->horizon, row->layout)));
+		if (row->server != server)
+			continue;
+		found = true;
+		if (!is_own)
+			warn_of_loss(row);
 	}
-}
-
-static void
-leave(int64 server)
-{
-	bool		is_own = server == sf_feed_server();
-	Relation	table = require_table(RowExclusiveLock,
-									  ACL_SELECT | ACL_UPDATE);
-	Datum		value = Int64GetDatum(server);
-
-	if (is_own && sf_horizon_is_held_back())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("transactions of this database may still bring in IDs"),
-				 errhint("Stop all clients. See these transactions, and end them: SELECT * FROM %s.snowflake_horizon_holders;",
-						 sf_extschema())));
-	if (!is_own)
-		warn_of_loss(sf_feed_rows(table), server);
-	/* without a node, the worker leaves the row alone */
-	if (run_as_owner(table, psprintf(LEAVE, sf_extschema(),
-									 is_own ? ", node = NULL" : ""),
-					 1, &value, NULL) == 0)
+	if (!found)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("server " INT64_FORMAT " is not in the feed", server),
 				 errhint("See the servers: SELECT * FROM %s.snowflake_feed_servers;",
 						 sf_extschema())));
+	if (is_own)
+		require_no_ids();
+	else
+		stand_in(table, rows);
+	(void) run_as_owner(table, psprintf(LEAVE, sf_extschema()), 1, &value,
+						NULL);
 	relation_close(table, NoLock);
 }
 

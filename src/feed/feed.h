@@ -35,7 +35,7 @@ typedef struct SfFeedRow
 extern Relation sf_feed_open(LOCKMODE lock);
 extern List *sf_feed_rows(Relation table);
 extern int64 sf_feed_server(void);
-extern void sf_feed_publish(Relation table);
+extern void sf_feed_go_on(Relation table);
 
 /* feed_worker.c */
 extern void sf_feed_at_load(void);

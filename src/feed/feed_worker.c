@@ -22,11 +22,11 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "runtime/settings.h"
-#include "runtime/shmem.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -38,17 +38,16 @@ static uint32 wait_event_feed = 0;
 
 /* ---- the worker ---- */
 
-/* Publish, if there is an extension, a table, and a node id. */
+/* Publish, if there is an extension and a table. */
 static void
 publish(void)
 {
-	Relation	table = sf_shmem_right() == 0 ?
-		NULL : sf_feed_open(RowExclusiveLock);
+	Relation	table = sf_feed_open(RowExclusiveLock);
 
 	if (table == NULL)
 		return;
 	PushActiveSnapshot(GetTransactionSnapshot());
-	sf_feed_publish(table);
+	sf_feed_go_on(table);
 	PopActiveSnapshot();
 	relation_close(table, NoLock);
 }
