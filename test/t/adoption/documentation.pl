@@ -482,9 +482,9 @@ my @names = split /\n/, query($node, q{
 		AND p.pronamespace IS DISTINCT FROM 'snowflake_internal'::regnamespace ORDER BY 1});
 # internal functions, and those that the reference names by a common prefix
 my $INTERNAL = qr/^snowflake_is_ours$|^snowflake_recorded_/;
-# names with the prefix that are not the extension's: a role, extensions, libraries,
+# names with the prefix that are not the extension's: a role, a table, extensions, libraries,
 # functions of the portable version and of pgEdge, a metric, and prefixes of several names
-my $OTHERS = qr/^snowflake_(?:status_level|worker|servers|config|portable|set_node|set_shards|close|open|registry|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
+my $OTHERS = qr/^snowflake_(?:status_level|worker|feed|servers|config|portable|set_node|set_shards|close|open|registry|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
 my %there = map { $_ => 1 } @names,
   split /\n/, query($node, q{SELECT prosrc FROM pg_proc WHERE probin = '$libdir/snowflake'});
 

@@ -1,6 +1,7 @@
 # Two servers, and later three, write one table. They lease their node ids and use the
 # server's own logical replication, as doc/active-active.md says. In the end all
-# servers have the same rows, and none has met a conflict. Needs PostgreSQL 17.
+# servers have the same rows, the feed (doc/feeds.md) comes to the last row on each of
+# them, and none has met a conflict. Needs PostgreSQL 17.
 #
 # takes: 60 s
 # needs: server_17
@@ -26,10 +27,12 @@ sub new_writer
 			$registry->host, $registry->port),
 		"snowflake.lease_reserve = '60s'", "snowflake.lease_presence = '3s'",
 		'wal_level = logical', 'max_wal_senders = 10', 'max_replication_slots = 10',
-		'max_logical_replication_workers = 10', 'wal_retrieve_retry_interval = 100ms');
+		'max_logical_replication_workers = 10', 'wal_retrieve_retry_interval = 100ms',
+		"snowflake.feed_databases = 'postgres'", "snowflake.feed_interval = '100ms'");
 
 	$node->start;
-	query($node, "CREATE EXTENSION snowflake; $table; CREATE PUBLICATION orders FOR TABLE orders");
+	query($node, "CREATE EXTENSION snowflake; $table; SELECT snowflake_create_feed();
+		CREATE PUBLICATION orders FOR TABLE orders, snowflake_feed");
 	return $node;
 }
 
@@ -53,6 +56,23 @@ sub begin_writing
 	  "INSERT INTO orders (item, made_on) SELECT md5(n::text), '$name'"
 	  . ' FROM generate_series(1, 5) n, pg_sleep(0.002) RETURNING id;',
 	  "INSERT INTO orders (item, made_on) VALUES ('one', '$name') RETURNING id;";
+	return;
+}
+
+# Let this server join the feed of these. No client writes on it before.
+sub join_feed
+{
+	my ($node, @readers) = @_;
+	my $servers = 'SELECT array_agg(server ORDER BY server) FROM snowflake_feed_servers';
+
+	query($node, 'SELECT snowflake_publish_horizon()');
+	foreach my $reader (@readers)
+	{
+		wait_until { query($reader, $servers) eq query($node, $servers) }
+			$node->name . ' does not join';
+		query($node, 'SELECT snowflake_advance('
+			  . query($reader, 'SELECT max(horizon) FROM snowflake_feed_servers') . ')');
+	}
 	return;
 }
 
@@ -88,6 +108,13 @@ sub compare
 		|| md5(string_agg(o::text, ',' ORDER BY id)) FROM orders o}) } @nodes;
 	is($rows[$_], $rows[0], "$name: " . $nodes[$_]->name . " has the rows of the first: $rows[0]")
 	  foreach 1 .. $#rows;
+	foreach my $node (@nodes)
+	{
+		is(query($node, 'SELECT count(horizon) FROM snowflake_feed_servers'),
+			@nodes, "$name: the feed on " . $node->name . ' has all servers');
+		wait_until { query($node, 'SELECT count(*) FROM orders WHERE id >= snowflake_feed_horizon()') eq '0' }
+			'the feed does not go on';
+	}
 	my ($n, $ids) = split / /, $rows[0];
 	# the last ID in a client's output may be incomplete
 	cmp_ok($n, '>=', $seen - @loads, "$name: $n rows, of which clients have seen $seen");
@@ -105,6 +132,8 @@ sub compare
 my ($a, $b) = map { new_writer($_) } qw(a b);
 subscribe($a, $b, 'false');
 subscribe($b, $a, 'false');
+join_feed($a, $b);
+join_feed($b, $a);
 begin_writing($_) foreach $a, $b;
 $_->more(2000) foreach grep { !$_->{finished} } map { @$_ } values %loads;
 compare('two', $a, $b);
@@ -116,6 +145,7 @@ subscribe($c, $a, 'true');
 $c->wait_for_subscription_sync($a, 'c_from_a');
 subscribe($c, $b, 'false');
 subscribe($_, $c, 'false') foreach $a, $b;
+join_feed($c, $a, $b);
 begin_writing($_) foreach $a, $b, $c;
 $_->more(2000) foreach grep { !$_->{finished} } map { @$_ } values %loads;
 
