@@ -28,6 +28,10 @@ need_small_disk() {
 	echo "export SNOWFLAKE_SMALL_DISK=$scratch/small"
 }
 
+need_server_16() {
+	[ "$major" -ge 16 ] || { echo "it takes PostgreSQL 16, and this is $major" >&2 && return 1; }
+}
+
 need_server_17() {
 	[ "$major" -ge 17 ] || { echo "it takes PostgreSQL 17, and this is $major" >&2 && return 1; }
 }
