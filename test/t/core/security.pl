@@ -186,12 +186,16 @@ snowflake_clock() v r public
 snowflake_compose(timestamp with time zone,integer,integer) s s public
 snowflake_compose(timestamp with time zone,integer,integer,text,integer) i s public
 snowflake_convert(regclass,name,integer,boolean,text,text,text) v u public
+snowflake_create_feed() v u public
 snowflake_create_partitions(regclass,interval,timestamp with time zone,timestamp with time zone,text) v u public
 snowflake_currval() v r public
 snowflake_decode(bigint) s s public
 snowflake_decode(bigint,text) i s public
 snowflake_drop_partitions(regclass,timestamp with time zone,text) v u public
 snowflake_encode(bigint,text) i s public
+snowflake_feed_horizon() s s public
+snowflake_feed_horizon(text) s s public
+snowflake_feed_shard_horizon() s s public
 snowflake_generate() v r public
 snowflake_generate(text) v r public
 snowflake_horizon() s r public
@@ -199,6 +203,8 @@ snowflake_horizon(text) s r public
 snowflake_inspect(bigint) s s public
 snowflake_layouts() s s public
 snowflake_lease() v r public
+snowflake_leave_feed() v u public
+snowflake_leave_feed(bigint) v u public
 snowflake_max_id(timestamp with time zone) s s public
 snowflake_max_id(timestamp with time zone,text) i s public
 snowflake_min_id(timestamp with time zone) s s public
@@ -212,6 +218,9 @@ snowflake_node(bigint,text) i s public
 snowflake_node_conflicts(regclass,name,integer) v r public
 snowflake_parse(text,text) i s public
 snowflake_partitions(regclass,text) s s public
+snowflake_publish_horizon() v u public
+snowflake_publish_horizon(text) v u public
+snowflake_publish_shard_horizon() v u public
 snowflake_ready() v r public
 snowflake_ready(text) v r public
 snowflake_recover() v u -
@@ -246,6 +255,7 @@ snowflake_internal.copy_nextval(internal) s r public
 snowflake_internal.copy_nextval(text,internal) s r public
 snowflake_internal.copy_shard_nextval(bigint,internal) s r public
 snowflake_internal.copy_support(internal) i s public
+snowflake_internal.feed_servers() s r public
 snowflake_internal.hash(bigint) i s public
 snowflake_internal.hash(bigint,bigint) i s public
 snowflake_internal.hash(snowflake) i s public
@@ -273,8 +283,8 @@ is(query($node, $functions), join("\n", @functions),
 	'each function, its labels, and whether PUBLIC may execute it');
 is(query($node, qq{
 	SELECT string_agg(DISTINCT replace(proname, 'snowflake_', ''), ' ') FROM pg_proc WHERE NOT proisstrict AND prokind = 'f' AND oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
-	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions generate horizon nextval '
-	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release renumber reset_mark revert '
+	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions feed_horizon generate horizon nextval '
+	  . 'nextval_batch node_conflicts partitions publish_horizon registry_init registry_recover registry_release renumber reset_mark revert '
 	  . 'shard_horizon shard_nextval shard_nextval_batch', 'these functions are called with NULL, the others return it');
 
 # A function in SQL must have a parsed body, and one in another language must set its
@@ -299,6 +309,7 @@ is( query($node, qq{
 	ORDER BY relname COLLATE "C"}),
 	join("\n", 'pg_stat_snowflake|v|p|t|- SELECT',
 		'pg_stat_snowflake_layouts|v|p|t|- SELECT',
+		'snowflake_feed_servers|v|p|t|- SELECT',
 		'snowflake_horizon_holders|v|p|t|- SELECT',
 		map { "snowflake_$_|S|p|t|- SELECT" }
 		  qw(mark recorded_epoch recorded_layout recorded_shard_epoch recorded_shard_layout)),
