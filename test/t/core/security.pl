@@ -375,7 +375,14 @@ my @calls = (
 	q{snowflake_compose('2025-01-01', 1)}, q{snowflake_compose('2025-01-01', 1, 0, 'twitter')},
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()', q{snowflake_horizon('twitter')},
 	'snowflake_shard_horizon(1)', 'snowflake_internal.horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
-	'snowflake_internal.stat_get()', 'snowflake_internal.stat_layouts()', q{snowflake_internal.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
+	'snowflake_internal.stat_get()', 'snowflake_internal.stat_layouts()', q{snowflake_internal.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')},
+	'snowflake_create_feed()', 'snowflake_publish_horizon()', q{snowflake_publish_horizon('twitter')},
+	'snowflake_publish_shard_horizon()', 'snowflake_feed_horizon()', q{snowflake_feed_horizon('twitter')},
+	'snowflake_feed_shard_horizon()', 'snowflake_internal.feed_servers()', 'snowflake_leave_feed(1)', 'snowflake_leave_feed()');
+query($node, q{
+	SELECT ext.snowflake_create_feed();
+	INSERT INTO ext.snowflake_feed VALUES (1, 'left', NULL, NULL, NULL, now());
+	GRANT SELECT, INSERT, UPDATE, DELETE ON ext.snowflake_feed TO mallory});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, 'twitter')", "snowflake_advance(1, 'twitter', false)",
 	q{snowflake_accept('clock')}, 'snowflake_recover()', 'snowflake_reset_mark(pg_catalog.clock_timestamp())',
 	'snowflake_stat_reset()');
@@ -747,6 +754,7 @@ query($node, 'DROP DATABASE neighbour');
 
 query($node, q{
 	DROP EXTENSION snowflake CASCADE;
+	DROP TABLE ext.snowflake_feed;
 	DROP SCHEMA ext;
 	CREATE ROLE owner LOGIN;
 	CREATE DATABASE app OWNER owner;
