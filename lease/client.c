@@ -87,22 +87,20 @@ sf_registry_failure(SfFailure failure)
  */
 
 /*
- * For a registry that is empty, or another one than this server knows.
+ * For a registry that has lost data, is empty, or another one than this server
+ * knows: the page's section.
  *
- * Often it is not lost: the other servers have moved, and this one was
- * forgotten.  A call that makes this registry usable would give it their node
- * ids.  Only a person can compare the settings, and a person in a hurry pastes
- * what is there.  So the text has no call: it asks for the setting, which is
- * harmless if it is the same, and names the page that has the call below its
- * conditions.  The arguments, which only this server knows, are no statement.
- *
- * A registry that failed over has the name that this server knows, and refuses
- * all servers: its remedy keeps the call (LOST).
+ * Often it is not lost: the other servers lease elsewhere, and this one was
+ * forgotten, or set to a copy.  A call that makes this registry usable would
+ * give it their node ids.  Only a person can compare the settings, and a
+ * person in a hurry pastes what is there.  So the text has no call: it asks
+ * for the setting, which is harmless if it is the same, and names the section
+ * that has the call below its conditions.  The arguments, which only this
+ * server knows, are no statement.
  */
-#define ANOTHER	"Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart. Only if no server leases from another, see \"Another registry\" in doc/leases.md; arguments: {recovery}"
-
-/* for registries that this server recovers */
-#define LOST	"If snowflake.registry names the right one, and no server leases from the former one any more, run here: SELECT @extschema@.snowflake_registry_recover({recovery}); If snowflake.lease_reserve is larger on any server, give that."
+#define COMPARE(section)	"Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart. Only if no server leases from another, see \"" section "\" in doc/leases.md; arguments: {recovery}"
+#define LOST	COMPARE("A registry that goes back")
+#define ANOTHER	COMPARE("Another registry")
 
 static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_UNREACHABLE] = "Start the registry's server; or correct snowflake.registry, and restart this one. This command meets the same problem here, such as DNS, a firewall or listen_addresses: {psql} -c 'SELECT 1'",
@@ -115,7 +113,7 @@ static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_READ_ONLY] = "In the registry, run as a superuser: BEGIN; SET TRANSACTION READ WRITE; ALTER ROLE {role} IN DATABASE {database} SET default_transaction_read_only = off; COMMIT; If it is a standby, set snowflake.registry to the primary, and restart this server.",
 	[SF_FAILURE_STANDBY] = "Name the primary in snowflake.registry, or all hosts and target_session_attrs=read-write, and restart this server. Only if the primary is gone for good, run in the registry: SELECT pg_catalog.pg_promote();",
 	[SF_FAILURE_FULL] = "Make room on the disk of the registry's server. Its log says which disk is full, and this shows its databases: {psql} -c '\\l+'",
-	[SF_FAILURE_LOST] = "If snowflake.registry names the right one, and no server leases from the former one any more, run in its database {database}: SELECT snowflake_registry.recover({recovery}); If snowflake.lease_reserve is larger on any server, give that.",
+	[SF_FAILURE_LOST] = LOST,
 	[SF_FAILURE_ANOTHER] = ANOTHER,
 };
 

@@ -136,6 +136,9 @@ get_reserved_ms(const SfLease *lease, SfMoment now, const SfSlotRecord *old,
 /* Room for an advice to stay. */
 #define SF_STAY_SIZE	150
 
+/* and for a remedy behind it */
+#define SF_ADVICE_SIZE	(SF_STAY_SIZE + SF_REMEDY_SIZE)
+
 /*
  * Advise not to restart a server that would lose its right before "until"; or
  * return "".
@@ -154,16 +157,24 @@ advise_to_stay(const SfLease *lease, SfMoment now, int64_t until,
 	return text;
 }
 
-/*
- * Print the arguments of a recovery of this registry, in this buffer; NULL if
- * it was not read.
- */
+/* Print what to do after a failure.  The registry may be NULL. */
 static const char *
-print_recovery(const SfLease *lease, SfMoment now, const SfRegistry *registry,
-			   char *text)
+print_remedy(const SfLease *lease, SfMoment now, const SfRegistry *registry,
+			 SfFailure failure, const char *unless, char *remedy)
 {
-	return sf_age_print_recovery(lease->config.age, registry,
-								 lease->config.reserve_ms, now.wall_ms, text);
+	char		stay[SF_STAY_SIZE];
+	char		recovery[SF_RECOVERY_SIZE];
+	char		cure[SF_REMEDY_SIZE];
+
+	sf_registry_remedy(cure, sizeof(cure), lease->config.registry_kind,
+					   failure, lease->config.part,
+					   sf_age_print_recovery(lease->config.age, registry,
+											 lease->config.reserve_ms,
+											 now.wall_ms, recovery));
+	snprintf(remedy, SF_ADVICE_SIZE, "%s%s",
+			 advise_to_stay(lease, now, lease->right.until, unless, stay),
+			 cure);
+	return remedy;
 }
 
 /* Report that the registry did not do what it was asked. */
@@ -171,21 +182,13 @@ static void
 report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 			   const char *problem)
 {
-	char		stay[SF_STAY_SIZE];
-	char		recovery[SF_RECOVERY_SIZE];
-	char		cure[SF_REMEDY_SIZE];
-	char		remedy[SF_REMEDY_SIZE + SF_STAY_SIZE];
+	char		remedy[SF_ADVICE_SIZE];
 
-	sf_registry_remedy(cure, sizeof(cure), lease->config.registry_kind,
-					   failure, lease->config.part,
-					   print_recovery(lease, now, NULL, recovery));
-	snprintf(remedy, sizeof(remedy), "%s%s",
-			 advise_to_stay(lease, now, lease->right.until,
-							", unless the registry answers", stay),
-			 cure);
 	lease->client.failed = kind;
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_PROBLEM, problem,
-					 sf_registry_failure(failure), remedy);
+					 sf_registry_failure(failure),
+					 print_remedy(lease, now, NULL, failure,
+								  ", unless the registry answers", remedy));
 	sf_client_back_off(&lease->client, now);
 }
 
@@ -489,28 +492,13 @@ report_loss(SfLease *lease, SfMoment now, const SfRegistry *registry,
 		[SF_LOSS_FLOOR] = "The registry has lost data: it would give away what it has confirmed to this server.",
 		[SF_LOSS_OTHER] = "The registry is another one than that from which this server has leased."
 	};
-	const SfLeaseConfig *config = &lease->config;
-	char		stay[SF_STAY_SIZE];
-	char		remedy[SF_REMEDY_SIZE];
-	char		all[SF_REMEDY_SIZE + SF_STAY_SIZE];
-	char		recovery[SF_RECOVERY_SIZE];
+	SfFailure	failure = loss == SF_LOSS_OTHER || loss == SF_LOSS_ALL ?
+		SF_FAILURE_ANOTHER : SF_FAILURE_LOST;
+	char		remedy[SF_ADVICE_SIZE];
 
-	print_recovery(lease, now, registry, recovery);
-	if (loss == SF_LOSS_OTHER || loss == SF_LOSS_ALL)
-		sf_registry_remedy(remedy, sizeof(remedy), config->registry_kind,
-						   SF_FAILURE_ANOTHER, config->part, recovery);
-	else
-		snprintf(remedy, sizeof(remedy),
-				 "If snowflake.registry names the right one%s, %s(%s); If snowflake.lease_reserve is larger on any server, give that.",
-				 loss == SF_LOSS_FLOOR ? "" :
-				 ", with the newest copy of its data that is left",
-				 config->recover, recovery);
-	snprintf(all, sizeof(all), "%s%s%s",
-			 advise_to_stay(lease, now, lease->right.until, "", stay),
-			 loss == SF_LOSS_OTHER ?
-			 "If an old copy was started, stop it. " : "", remedy);
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_BEHIND,
-					 problems[loss], problems[loss], all);
+					 problems[loss], problems[loss],
+					 print_remedy(lease, now, registry, failure, "", remedy));
 }
 
 /*

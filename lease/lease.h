@@ -26,8 +26,6 @@ typedef struct SfLeaseConfig
 	int64_t		keepalive_ms;	/* a third of the TTL of presence */
 	int64_t		look_ms;		/* call at least this often while it is held */
 	const char *initialize;		/* how to initialize; ends a sentence */
-	const char *recover;		/* how to recover after a loss, up to the
-								 * function's arguments */
 	const char *registry_kind;	/* for remedies */
 	SfPartFunction part;		/* for remedies; NULL in a test */
 	SfAge	   *age;			/* what is remembered of the registry */

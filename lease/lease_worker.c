@@ -559,7 +559,6 @@ configure(SfLeaseConfig *config, SfClientConfig *client)
 	client->log_event = log_lease_event;
 	config->look_ms = LOOK_MS;
 	config->initialize = kind->initialize;
-	config->recover = "run on this server: SELECT @extschema@.snowflake_registry_recover";
 	if (config->initialize == NULL)
 	{
 		char		layout[SF_LAYOUT_TEXT_SIZE];
@@ -568,7 +567,6 @@ configure(SfLeaseConfig *config, SfClientConfig *client)
 		config->initialize =
 			psprintf("run in the registry's database: SELECT snowflake_registry.init('%s');",
 					 layout);
-		config->recover = "run in the registry's database: SELECT snowflake_registry.recover";
 	}
 	config->registry_kind = kind->name;
 	config->age = load_age();

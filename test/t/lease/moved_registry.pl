@@ -1,7 +1,7 @@
 # Servers that have leased from one registry find another one, which is initialized: a
 # second registry, or a copy of theirs. They are restarted one by one, and lease nothing
-# there until an administrator has made the call that they print; the others go on. Then
-# all lease from the other one, and do not go back.
+# there until an administrator has made the call of doc/leases.md with the arguments that they
+# print; the others go on. Then all lease from the other one, and do not go back.
 #
 # takes: 200 s
 # part etcd: etcd-server etcd-client libcurl4-openssl-dev
@@ -22,22 +22,6 @@ sub new_holder
 	return start_holder_of($registry, $name, 0, "snowflake.layout = '$layout'");
 }
 
-# Make the call that the server prints, where it says so; or that of doc/leases.md, with the
-# arguments that the server prints.
-sub make_call
-{
-	my ($node, $registry) = @_;
-	my $remedy = lease_of($node, 'remedy');
-	my ($in_registry, $call) = $remedy =~ /run (?:here|(in .*database.*)): (SELECT \S*\([^()]*\));/;
-
-	($call) = map { "SELECT snowflake_registry_recover($_)" } $remedy =~ /; arguments: (.*)/ or die $remedy if !$call;
-
-	return ask_again {
-		query($in_registry ? $registry->{server} : $node, $call =~ s/'90 s'/'6 s'/r,
-			database => $in_registry ? $registry->{database} : 'postgres')
-	};
-}
-
 # Two registries that were made on their own.
 sub second
 {
@@ -53,9 +37,9 @@ sub second
 # Another database, or another prefix.
 sub at
 {
-	my ($registry, $from, $to, %with) = @_;
+	my ($registry, $from, $to) = @_;
 
-	return { %$registry, url => $registry->{url} =~ s/\Q$from\E/$to/r, %with };
+	return { %$registry, url => $registry->{url} =~ s/\Q$from\E/$to/r };
 }
 
 # What makes the other registry, and the problem that servers report there.
@@ -72,7 +56,7 @@ my @rows = (
 				database => 'template1');
 			query($server, 'CREATE DATABASE copy TEMPLATE postgres', database => 'template1');
 			query($server, "ALTER DATABASE $_ ALLOW_CONNECTIONS true", database => 'template1') foreach 'postgres', 'copy';
-			return at($registry, '/postgres', '/copy', database => 'copy');
+			return at($registry, '/postgres', '/copy');
 		},
 		'in another directory or database'
 	],
@@ -129,8 +113,7 @@ foreach my $row (grep { $_->[0] eq 'postgresql' || part($_->[0]) } @rows)
 	is(lease_of($b, 'node_id'), '', 'a server that has leased elsewhere gets no node id');
 	refused($b, $next, '55000', qr/no lease of a node id.*\Q$problem\E.*HINT:.*no server leases from.*interval '90 s'/s,
 		'the error says what it needs');
-	like(lease_of($b, 'remedy'), qr/^If an old copy was started, stop it\. Set snowflake\.registry to (?!.*recover\()/, '... no call, which could be pasted')
-	  if $problem eq $another;
+	like(lease_of($b, 'remedy'), qr/^Set snowflake\.registry to (?!.*recover\()/, '... no call, which could be pasted');
 	wait_until_extended($a);
 	is(query($a, 'SELECT count(*) FROM snowflake_nextval_batch(100)'), 100, 'a server that leases from the former one goes on');
 	$load{ $a->name }->more(300);
@@ -139,7 +122,8 @@ foreach my $row (grep { $_->[0] eq 'postgresql' || part($_->[0]) } @rows)
 	is(lease_of($a, 'node_id'), '', 'the last one gets no node id either');
 
 	# The call.
-	my $floor = make_call($b, $other);
+	my $call = recovery_of($b, 6);
+	my $floor = ask_again { query($b, $call) };
 	like($floor, qr/^\d/, 'the call is made');
 	wait_until_held($a, $b);
 	$load->($a, $b);

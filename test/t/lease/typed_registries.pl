@@ -6,6 +6,7 @@
 # part etcd: etcd-server etcd-client libcurl4-openssl-dev
 use SnowflakeTest;
 use IdChecker;
+use Load;
 use RegistryCopy;
 use Robot;
 use Time::HiRes;
@@ -72,7 +73,7 @@ sub situation
 	}, name => $name, node => $node, registry => $registry, registry_database => $database, as => 'super',
 		# what that prints, people compare
 		only => qr/^(?!SHOW )/, %how,
-		hands => [ qr/This server will claim one then/ => sub { wait_until_held(@$nodes) }, @{ $how{hands} // [] } ],
+		hands => [ qr/This server will claim one then|It leases a node id again at/ => sub { wait_until_held(@$nodes) }, @{ $how{hands} // [] } ],
 		# no server here reserves so much, and so the test does not wait so long
 		given => { '90 s' => '6 s', %{ $how{given} // {} } });
 	wait_until_held(@$nodes);
@@ -80,18 +81,49 @@ sub situation
 	return @typed;
 }
 
-# No remedy of a registry that is empty or another one has a call that can be typed. Return the
-# hand of a person who has read doc/leases.md, and knows that no server leases elsewhere.
+# No remedy of a registry that has lost data, is empty, or another one has a call that can be
+# typed. Return the hand of a person who has read doc/leases.md, and knows that no server leases
+# elsewhere. The call is made in the registry, or on a server.
 sub by_the_page
 {
-	my ($registry, $database) = @_;
+	my ($node, $database, $function) = @_;
 
-	return (qr/see "Another registry" in doc\/leases\.md; arguments: .*/ => sub {
+	return (qr/see "[^"]+" in doc\/leases\.md; arguments: .*/ => sub {
 		my $arguments = $_[0] =~ s/.*arguments: //r =~ s/'90 s'/'6 s'/r;
-		my ($status, $out, $err) = $registry->psql($database, "SELECT snowflake_registry.recover($arguments)");
+		my ($status, $out, $err) = $node->psql($database, 'SELECT ' . ($function // 'snowflake_registry.recover') . "($arguments)");
 
-		$registry->safe_psql($database, hint_of($err) =~ s/.*(BEGIN;)/$1/r =~ s/'LAYOUT'/'$layout'/r) if $status;
+		$node->safe_psql($database, hint_of($err) =~ s/.*(BEGIN;)/$1/r =~ s/'LAYOUT'/'$layout'/r) if $status;
 	});
+}
+
+# Set one server to an old copy of the registry, while the others lease from the original, where
+# another server has its number now. What is typed does not let it lease there. Once the setting
+# is right, it makes IDs.
+sub set_to_old_copy
+{
+	my ($name, $node, $copy, $successor, $others, %how) = @_;
+	my $right = query($node, 'SHOW snowflake.registry');
+	my $load = sub { map { start_trickle($checker, 'all servers', $_->connstr('postgres')) } @_ };
+
+	$node->stop;
+	$successor->start;
+	wait_until_held($successor);
+	$node->append_conf('postgresql.conf', "snowflake.registry = '$copy'");
+	$node->start;
+	my @loads = $load->($node, $successor, @$others);
+	situation($name, [ $node, @$others ], $how{registry}, %how, types => 'see "A registry that goes back" in doc/leases.md; arguments',
+		hands => [ qr/Set snowflake\.registry to what/ => sub {
+			$_->finish foreach splice @loads;
+			$successor->stop;
+			$node->append_conf('postgresql.conf', "snowflake.registry = '$right'");
+			$node->restart;
+			wait_until_held($node);
+		} ]);
+	@loads = $load->($node, @$others) if !@loads;
+	$_->more(300) foreach @loads;
+	$_->finish foreach @loads;
+	$successor->stop;
+	return;
 }
 
 # ---- a new registry ----
@@ -134,7 +166,7 @@ follow_remedies(sub { $runs++ ? '' : hint_of(($a->psql('postgres', 'SELECT snowf
 
 query($registry, 'DROP EXTENSION snowflake_registry CASCADE; DROP SCHEMA IF EXISTS snowflake_servers CASCADE', database => $database);
 situation('an extension that is gone, with its data', [ $a, $b, $c, $d ], $registry,
-	types => [ 'If other servers lease, compare their', 'says on a server that makes IDs, and restart.' ],
+	types => [ 'If other servers lease, compare their', 'see "Another registry" in doc/leases.md; arguments' ],
 	hands => [ by_the_page($registry, $database) ]);
 
 # ---- a server that was forgotten in a move ----
@@ -154,7 +186,7 @@ foreach ($a, $b, $c)
 	$_->start;
 }
 wait_until_held($a, $b, $c);
-situation('a server that was forgotten', [ $d, $a, $b, $c ], $registry, types => 'says on a server that makes IDs, and restart.',
+situation('a server that was forgotten', [ $d, $a, $b, $c ], $registry, types => 'see "Another registry" in doc/leases.md; arguments',
 	hands => [ qr/Set snowflake\.registry to what/ => sub {
 		$d->append_conf('postgresql.conf', set_registry($moved, 'postgres'));
 		$d->restart;
@@ -195,7 +227,7 @@ make_ids($a, $b);
 $_->stop foreach $c, $d, $a;
 $b->append_conf('postgresql.conf', set_registry($other, 'postgres'));
 $b->restart;
-situation('another registry', [ $b, $first ], $other, types => 'says on a server that makes IDs, and restart.', registry_database => 'postgres',
+situation('another registry', [ $b, $first ], $other, types => 'see "Another registry" in doc/leases.md; arguments', registry_database => 'postgres',
 	hands => [ by_the_page($other, 'postgres') ]);
 foreach ($a, $c, $d)
 {
@@ -205,6 +237,18 @@ foreach ($a, $c, $d)
 $first->stop;
 wait_until_held($a, $c, $d);
 make_ids($a, $b, $c, $d);
+
+# ---- one server is set to an old copy of the registry ----
+
+my $old_copy = PostgreSQL::Test::Cluster->new('old_copy');
+$other->backup('old_copy');
+$old_copy->init_from_backup($other, 'old_copy');
+$old_copy->start;
+set_to_old_copy('one server is set to an old copy', $d, query($d, 'SHOW snowflake.registry') =~ s/port=\d+/'port=' . $old_copy->port/er,
+	$first, [ $a, $b, $c ], registry => $old_copy, registry_database => 'postgres');
+is(query($old_copy, 'SELECT generation FROM snowflake_registry.registry'), query($other, 'SELECT generation FROM snowflake_registry.registry'),
+	'one server is set to an old copy: nothing that it prints has recovered the copy');
+$old_copy->stop;
 
 # ---- a copy of the registry's database ----
 
@@ -220,8 +264,8 @@ foreach ($a, $b, $c, $d)
 	$_->append_conf('postgresql.conf', set_registry($other, 'copy'));
 	$_->start;
 }
-situation('a copy of the registry', [ $a, $b, $c, $d ], $other, types => 'client.c: and no server leases from the former one any more, run in its database',
-	registry_database => 'copy');
+situation('a copy of the registry', [ $a, $b, $c, $d ], $other, types => 'see "A registry that goes back" in doc/leases.md; arguments',
+	hands => [ by_the_page($other, 'copy') ]);
 
 # ---- a registry that is a standby ----
 
@@ -269,10 +313,23 @@ if (part('etcd'))
 {
 	my $kv = new_registry_of('etcd', 'etcd');
 	my $etcd = $kv->{server};
-	my ($e, $f) = map { new_holder($_, $registry, "snowflake.registry = '$kv->{url}'") } 'e', 'f';
+	my ($e, $f, $g) = map { new_holder($_, $registry, "snowflake.registry = '$kv->{url}'",
+		"snowflake.layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01'") } 'e', 'f', 'g';
 
+	$g->stop;
 	situation('a new registry in etcd', [ $e, $f ], undef);
 	make_ids($e, $f);
+
+	# one server is set to an old copy of all files, which is the same cluster for it
+	my $copy = Etcd->new('old_copy');
+	$kv->{stop}->();
+	replace($kv->{dir}, $copy->{dir});
+	$kv->{start}->();
+	$copy->start;
+	wait_until_extended($e, $f);
+	set_to_old_copy('one server is set to an old copy of etcd', $e, $kv->{url} =~ s/127[^\/]+/$copy->host/er, $g, [$f]);
+	$copy->stop;
+
 	foreach ('registry', map { "slots/$_" } 0 .. 3)
 	{
 		my $key = $etcd->get("reg/$_");
@@ -284,8 +341,8 @@ if (part('etcd'))
 		$_->append_conf('postgresql.conf', "snowflake.registry = '" . $kv->{url} =~ s/reg$/copy/r . "'");
 		$_->restart;
 	}
-	situation('a copy of a registry in etcd', [ $e, $f ], undef,
-		types => 'client.c: If snowflake.registry names the right one, and no server leases from the former one any more, run here: SELECT');
+	situation('a copy of a registry in etcd', [ $e, $f ], undef, types => 'see "A registry that goes back" in doc/leases.md; arguments',
+		hands => [ by_the_page($e, 'postgres', 'snowflake_registry_recover') ]);
 	$f->stop;
 
 	# a user with another password, and without a role
