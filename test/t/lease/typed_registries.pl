@@ -117,6 +117,7 @@ sub set_to_old_copy
 			$successor->stop;
 			$node->append_conf('postgresql.conf', "snowflake.registry = '$right'");
 			$node->restart;
+			$how{then}->() if $how{then};
 			wait_until_held($node);
 		} ]);
 	@loads = $load->($node, @$others) if !@loads;
@@ -277,7 +278,9 @@ $other->wait_for_catchup($standby);
 $other->stop;
 $a->append_conf('postgresql.conf', set_registry($standby, 'copy'));
 $a->restart;
-situation('a registry that is a standby', [$a], $standby, types => 'Name the primary in snowflake.registry, or all hosts', registry_database => 'copy');
+situation('a registry that is a standby', [$a], $standby, registry_database => 'copy',
+	types => [ 'Name the primary in snowflake.registry, or all hosts', 'see "A registry that goes back" in doc/leases.md; arguments' ],
+	hands => [ by_the_page($standby, 'copy') ]);
 
 # ---- the configuration loses the registry, or has a number ----
 
@@ -327,7 +330,12 @@ if (part('etcd'))
 	$kv->{start}->();
 	$copy->start;
 	wait_until_extended($e, $f);
-	set_to_old_copy('one server is set to an old copy of etcd', $e, $kv->{url} =~ s/127[^\/]+/$copy->host/er, $g, [$f]);
+	set_to_old_copy('one server is set to an old copy of etcd', $e, $kv->{url} =~ s/127[^\/]+/$copy->host/er, $g, [$f],
+		# that the registry was older is forgotten at its recovery only
+		then => sub {
+			wait_for_lease($e, q{problem ~ 'lost data'});
+			query($e, recovery_of($e, 6));
+		});
 	$copy->stop;
 
 	foreach ('registry', map { "slots/$_" } 0 .. 3)
