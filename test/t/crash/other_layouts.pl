@@ -113,8 +113,8 @@ cmp_ok(query($node, $next, database => 'two'), '>=', $least, 'a mark that is loa
 
 my $coarse = 'timestamp:40 node:4 sequence:12 tick:1000ms epoch:2020-01-01';
 my @both = map { freeze('layout-missed', "SELECT snowflake_nextval('$coarse')") } 1, 2;
-my @ids = map { thaw($_) } @both;
-isnt($ids[0], $ids[1], 'two sessions that name a new layout at once get different IDs');
+my @ids = map { eval { thaw($_) } // $@ } @both;
+like("@ids", qr/^(\d+) (?!\1$)\d+$/, 'two sessions that name a new layout at once get IDs, and none twice');
 refused($node, q{SELECT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:2023-02-02')}, '53400',
 	qr/too many layouts are in use on this server.*DETAIL:  snowflake\.max_layouts is 2, and the layout "timestamp:41 node:10 sequence:12 epoch:2023-02-02".*HINT:  To give it a place that no role can take, add this line to \S*postgresql.conf:\nsnowflake\.layouts = 'timestamp:41 node:10 sequence:12 epoch:2023-02-02'\nand restart this server\./s,
 	'it takes one slot, and one more is more than there is room for');
