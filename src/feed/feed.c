@@ -19,8 +19,9 @@
  * in the table.
  *
  * The table is an ordinary one, of whoever made it: the extension's own would
- * be in no publication after a restore.  So it may be a trap.  It is read by a
- * scan that runs nobody's code, and written as its owner (table/access.c).
+ * be in no publication after a restore.  So it may be a trap.  It is read and
+ * written by calls that run nobody's code, and name nothing: its schema may
+ * get another name at any time, and another table the old one.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,13 +32,22 @@
 
 #include <unistd.h>
 
+#include "access/heapam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "executor/executor.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
@@ -51,13 +61,15 @@
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
+#include "storage/lmgr.h"
 #include "storage/proc.h"
-#include "table/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
 SF_FUNCTION(snowflake_create_feed);
@@ -90,9 +102,14 @@ static const struct
 {
 	const char *name;
 	Oid			type;
+	bool		nullable;
 }			columns[NCOLUMNS] = {
-	{"server", INT8OID}, {"layout", TEXTOID}, {"horizon", INT8OID},
-	{"node", INT8OID}, {"name", TEXTOID}, {"published", TIMESTAMPTZOID}
+	{"server", INT8OID, false},
+	{"layout", TEXTOID, false},
+	{"horizon", INT8OID, true},
+	{"node", INT8OID, true},
+	{"name", TEXTOID, false},
+	{"published", TIMESTAMPTZOID, false}
 };
 
 #define CREATE \
@@ -105,28 +122,44 @@ static const struct
 	"published pg_catalog.timestamptz NOT NULL, " \
 	"PRIMARY KEY (server, layout))"
 
-/*
- * The arguments are those of set_row().  Logical replication skips an UPDATE
- * of a row that a subscriber lacks, and then that server would not hold the
- * readers there back.  A new row always arrives.
- */
-#define PUBLISH \
-	"WITH own AS (DELETE FROM ONLY %s." TABLE \
-	" WHERE server OPERATOR(pg_catalog.=) $1" \
-	" AND layout OPERATOR(pg_catalog.=) $2" \
-	" AND (horizon IS NOT NULL OR $6) RETURNING horizon) " \
-	"INSERT INTO %s." TABLE " AS f" \
-	" (server, layout, horizon, node, name, published)" \
-	" SELECT $1, $2, GREATEST($3, pg_catalog.max(own.horizon)), $4, $5," \
-	" pg_catalog.clock_timestamp() FROM own" \
-	" ON CONFLICT (server, layout) DO UPDATE" \
-	" SET horizon = GREATEST(f.horizon, excluded.horizon)," \
-	" node = excluded.node, name = excluded.name," \
-	" published = excluded.published WHERE f.horizon IS NOT NULL OR $6"
+/* Return true if a change of a row is all that happens. */
+static bool
+is_plain(Relation table)
+{
+	TupleConstr *constraints = RelationGetDescr(table)->constr;
+	TriggerDesc *triggers = table->trigdesc;
+	ListCell   *cell;
 
-#define LEAVE \
-	"UPDATE ONLY %s." TABLE " SET horizon = NULL" \
-	" WHERE server OPERATOR(pg_catalog.=) $1"
+	if (constraints != NULL && constraints->num_check > 0)
+		return false;
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		/* pglogical makes one for TRUNCATE */
+		if ((triggers->triggers[i].tgtype & (TRIGGER_TYPE_INSERT |
+											 TRIGGER_TYPE_UPDATE |
+											 TRIGGER_TYPE_DELETE)) != 0)
+			return false;
+	}
+	foreach(cell, RelationGetIndexList(table))
+	{
+		Oid			index = lfirst_oid(cell);
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID,
+											ObjectIdGetDatum(index));
+		Form_pg_index form;
+		bool		is_plain_index;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;			/* dropped */
+		form = (Form_pg_index) GETSTRUCT(tuple);
+		is_plain_index = form->indimmediate && !form->indisexclusion &&
+			heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) &&
+			heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
+		ReleaseSysCache(tuple);
+		if (!is_plain_index)
+			return false;
+	}
+	return true;
+}
 
 /* Return true if this is an ordinary table with just these columns. */
 static bool
@@ -135,6 +168,8 @@ is_usable(Relation table)
 	TupleDesc	desc = RelationGetDescr(table);
 
 	if (table->rd_rel->relkind != RELKIND_RELATION ||
+		table->rd_rel->relam != HEAP_TABLE_AM_OID ||
+		table->rd_rel->relispartition ||
 		table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
 		table->rd_rel->relrowsecurity || table->rd_rules != NULL ||
 		desc->natts != NCOLUMNS)
@@ -144,10 +179,12 @@ is_usable(Relation table)
 		Form_pg_attribute column = TupleDescAttr(desc, i);
 
 		if (column->attisdropped || column->atttypid != columns[i].type ||
+			column->attgenerated != '\0' ||
+			(column->attnotnull && columns[i].nullable) ||
 			strcmp(NameStr(column->attname), columns[i].name) != 0)
 			return false;
 	}
-	return true;
+	return is_plain(table);
 }
 
 /*
@@ -168,7 +205,7 @@ sf_feed_open(LOCKMODE lock)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table as snowflake_create_feed() makes it",
 						TABLE),
-				 errdetail("It must be an ordinary logged table with the same columns, without rules and row-level security."),
+				 errdetail("It must be an ordinary logged table with the same columns, without triggers, rules, row-level security, further constraints, generated columns, and indexes with expressions or conditions."),
 				 errhint("Run as its owner: ALTER TABLE %s." TABLE " RENAME TO " TABLE "_old; SELECT %s.snowflake_create_feed();",
 						 sf_extschema(), sf_extschema())));
 	return table;
@@ -283,33 +320,76 @@ sf_feed_rows(Relation table)
 	return rows;
 }
 
-/* Run a statement as the table's owner.  Return the number of its rows. */
-static uint64
-run_as_owner(Relation table, const char *statement, int n, Datum *values,
-			 const char *nulls)
+/* Return true for a row of a server and layout; NULL: that has not left. */
+static bool
+is_row_of(TupleTableSlot *slot, int64 server, const char *layout)
 {
-	static Oid	types[] = {
-		INT8OID, TEXTOID, INT8OID, INT8OID, TEXTOID, BOOLOID
-	};
-	SfOwner		before;
-	uint64		processed;
+	slot_getallattrs(slot);
+	if (slot->tts_isnull[COLUMN_SERVER] ||
+		DatumGetInt64(slot->tts_values[COLUMN_SERVER]) != server)
+		return false;
+	if (layout == NULL)
+		return !slot->tts_isnull[COLUMN_HORIZON];
+	return !slot->tts_isnull[COLUMN_LAYOUT] &&
+		strcmp(TextDatumGetCString(slot->tts_values[COLUMN_LAYOUT]),
+			   layout) == 0;
+}
 
-	sf_owner_become(&before, table->rd_rel->relowner);
-	SPI_connect();
-	if (SPI_execute_with_args(statement, n, types, values, nulls, false,
-							  0) < 0)
-		elog(ERROR, "could not run \"%s\"", statement);
-	processed = SPI_processed;
-	SPI_finish();
-	sf_owner_leave(&before);
-	return processed;
+/*
+ * Lock the newest version of such a row, and return it, or NULL.  Sessions
+ * that write the table wait for each other until their transactions end, since
+ * it may have no row to lock yet.  Replication, and whoever writes the table
+ * without us, may change a row between the two steps.
+ */
+static HeapTuple
+lock_row(Relation table, int64 server, const char *layout)
+{
+	TupleTableSlot *slot = table_slot_create(table, NULL);
+	HeapTuple	tuple = NULL;
+	TM_Result	result;
+
+	LockDatabaseObject(RelationRelationId, RelationGetRelid(table), 0,
+					   ExclusiveLock);
+	do
+	{
+		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+		TableScanDesc scan = table_beginscan_strat(table, snapshot, 0, NULL,
+												   true, false);
+		bool		found = false;
+
+		CHECK_FOR_INTERRUPTS();
+		while (!found &&
+			   table_scan_getnextslot(scan, ForwardScanDirection, slot))
+			found = is_row_of(slot, server, layout);
+		result = TM_Ok;
+		if (found)
+		{
+			ItemPointerData tid = slot->tts_tid;
+			TM_FailureData failure;
+
+			ExecClearTuple(slot);
+			result = table_tuple_lock(table, &tid, snapshot, slot,
+									  GetCurrentCommandId(true),
+									  LockTupleExclusive, LockWaitBlock, 0,
+									  &failure);
+			if (result == TM_Ok)
+				tuple = ExecCopySlotHeapTuple(slot);
+		}
+		table_endscan(scan);
+		UnregisterSnapshot(snapshot);
+	} while (result == TM_Updated || result == TM_Deleted);
+	if (result != TM_Ok)
+		elog(ERROR, "could not lock a row of \"%s\"", TABLE);
+	ExecDropSingleTupleTableSlot(slot);
+	return tuple;
 }
 
 /*
  * snowflake_create_feed() returns void
  *
  * Make the table in the schema of the extension, with the rights of the
- * caller.  It may be there already.
+ * caller.  It may be there already.  If the schema is renamed meanwhile, the
+ * caller gets the table in another one, which gives nobody a right.
  */
 Datum
 snowflake_create_feed(PG_FUNCTION_ARGS)
@@ -334,12 +414,16 @@ snowflake_create_feed(PG_FUNCTION_ARGS)
 
 /*
  * Return the number of this server, which no copy has, and which stays when
- * its node id changes.
+ * its node id changes.  Each database has another one: their rows may meet in
+ * a table, and the horizon of one says nothing of the other's rows.
  */
 int64
 sf_feed_server(void)
 {
-	return (int64) (sf_identity_server() & PG_INT64_MAX);
+	uint64		number = hash_combine64(sf_identity_server(), MyDatabaseId) &
+		PG_INT64_MAX;
+
+	return number == 0 ? 1 : (int64) number;
 }
 
 /* Return this server's row of a layout, or NULL. */
@@ -398,7 +482,7 @@ refuse_above_mark(const SfFeedRow *own)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this server has published a horizon above its mark"),
-			 errdetail("The horizon is " INT64_FORMAT ". The mark was lowered since, or the table came from another database.",
+			 errdetail("The horizon is " INT64_FORMAT ". The mark was lowered since.",
 					   own->horizon),
 			 errhint("Stop all clients, and join anew: SELECT %s.snowflake_leave_feed(); SELECT %s.snowflake_publish_horizon();",
 					 sf_extschema(), sf_extschema())));
@@ -414,22 +498,67 @@ find_name(void)
 	return psprintf("%s:%d", host, PostPortNumber);
 }
 
-/* Write this server's row; one that others have taken out has to join. */
+/*
+ * Write this server's row; one that others have taken out has to join.
+ *
+ * Logical replication skips an UPDATE of a row that a subscriber lacks, and
+ * then that server would not hold the readers there back.  A new row always
+ * arrives.
+ */
 static void
 set_row(Relation table, const char *layout, int64 horizon, bool is_shard,
 		bool joins)
 {
 	uint64		right = sf_shmem_right();
-	const char *schema = sf_extschema();
-	Datum		values[] = {
-		Int64GetDatum(sf_feed_server()), CStringGetTextDatum(layout),
-		Int64GetDatum(horizon), Int64GetDatum(sf_settings_node_of(right)),
-		CStringGetTextDatum(find_name()), BoolGetDatum(joins)
-	};
+	Datum		values[NCOLUMNS];
+	bool		nulls[NCOLUMNS] = {false};
+	HeapTuple	old;
 
-	(void) run_as_owner(table, psprintf(PUBLISH, schema, schema),
-						lengthof(values), values,
-						is_shard || right == 0 ? "   n  " : "      ");
+	CheckCmdReplicaIdentity(table, CMD_DELETE);
+	while ((old = lock_row(table, sf_feed_server(), layout)) != NULL)
+	{
+		bool		has_left;
+		Datum		before = heap_getattr(old, COLUMN_HORIZON + 1,
+										  RelationGetDescr(table), &has_left);
+
+		if (has_left && !joins)
+			return;
+		if (!has_left)
+			horizon = Max(horizon, DatumGetInt64(before));
+		CatalogTupleDelete(table, &old->t_self);
+		CommandCounterIncrement();
+	}
+	values[COLUMN_SERVER] = Int64GetDatum(sf_feed_server());
+	values[COLUMN_LAYOUT] = CStringGetTextDatum(layout);
+	values[COLUMN_HORIZON] = Int64GetDatum(horizon);
+	nulls[COLUMN_NODE] = is_shard || right == 0;
+	values[COLUMN_NODE] = Int64GetDatum(sf_settings_node_of(right));
+	values[COLUMN_NAME] = CStringGetTextDatum(find_name());
+	values[COLUMN_PUBLISHED] = TimestampTzGetDatum(GetCurrentTimestamp());
+	CatalogTupleInsert(table, heap_form_tuple(RelationGetDescr(table), values,
+											  nulls));
+	CommandCounterIncrement();
+}
+
+/* Take a server out. */
+static void
+clear_rows(Relation table, int64 server)
+{
+	Datum		values[NCOLUMNS] = {0};
+	bool		nulls[NCOLUMNS] = {false};
+	bool		replaces[NCOLUMNS] = {false};
+	HeapTuple	old;
+
+	nulls[COLUMN_HORIZON] = true;
+	replaces[COLUMN_HORIZON] = true;
+	CheckCmdReplicaIdentity(table, CMD_UPDATE);
+	while ((old = lock_row(table, server, NULL)) != NULL)
+	{
+		CatalogTupleUpdate(table, &old->t_self,
+						   heap_modify_tuple(old, RelationGetDescr(table),
+											 values, nulls, replaces));
+		CommandCounterIncrement();
+	}
 }
 
 /*
@@ -521,12 +650,9 @@ publish_all(Relation table, const List *rows)
 void
 sf_feed_go_on(Relation table)
 {
-	const List *rows;
-	SfOwner		before;
+	const List *rows = sf_feed_rows(table);
 	ListCell   *cell;
 
-	sf_owner_become(&before, table->rd_rel->relowner);
-	rows = sf_feed_rows(table);
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
@@ -534,7 +660,6 @@ sf_feed_go_on(Relation table)
 		if (row->server == sf_feed_server() && !row->left)
 			publish_named(table, rows, row->layout);
 	}
-	sf_owner_leave(&before);
 }
 
 #define WRITES	(ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE)
@@ -605,11 +730,14 @@ snowflake_publish_shard_horizon(PG_FUNCTION_ARGS)
 static void
 stand_in(Relation table, const List *rows)
 {
-	if (sf_shmem_right() == 0 && sf_node_configured() == SF_NO_NUMBER)
+	if (sf_shmem_right() != 0 || sf_node_configured() != SF_NO_NUMBER)
+		(void) publish_all(table, rows);
+	else if (sf_settings_has_shards())
+		(void) publish(table, rows, &sf_shard_layout);
+	else
 		return;
-	(void) publish_all(table, rows);
 	ereport(NOTICE,
-			(errmsg("this server has published its horizon, since it has a node id"),
+			(errmsg("this server has published its horizon, since it can make IDs"),
 			 errhint("If it makes no IDs for this feed, run here: SELECT %s.snowflake_leave_feed();",
 					 sf_extschema())));
 }
@@ -645,7 +773,6 @@ leave(int64 server)
 	const List *rows = sf_feed_rows(table);
 	bool		is_own = server == sf_feed_server();
 	bool		found = false;
-	Datum		value = Int64GetDatum(server);
 	ListCell   *cell;
 
 	foreach(cell, rows)
@@ -668,8 +795,7 @@ leave(int64 server)
 		require_no_ids();
 	else
 		stand_in(table, rows);
-	(void) run_as_owner(table, psprintf(LEAVE, sf_extschema()), 1, &value,
-						NULL);
+	clear_rows(table, server);
 	relation_close(table, NoLock);
 }
 

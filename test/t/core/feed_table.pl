@@ -54,18 +54,43 @@ query($node, 'INSERT INTO t (c) VALUES (1)');
 wait_until { query($node, 'SELECT count(*) FROM t WHERE id < snowflake_feed_horizon()') == 1 } 'the last row of an idle server';
 like(feed_row($node), qr/^ok\|horizons published within a minute: 1\|$/, 'the status');
 
-# what it runs of the owner's, it runs as the owner
-query($node, q{SET ROLE feed_owner;
-	CREATE TABLE ran (role name PRIMARY KEY);
-	CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$
+# its owner's code does not run; nor that of another table, whose schema gets the name
+query($node, q{GRANT CREATE ON DATABASE postgres TO feed_owner; ALTER SCHEMA public OWNER TO feed_owner;
+	SET ROLE feed_owner;
+	CREATE SCHEMA evil;
+	CREATE TABLE evil.snowflake_feed (LIKE snowflake_feed INCLUDING ALL);
+	CREATE FUNCTION evil.trap() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN
-		INSERT INTO public.ran VALUES (current_user) ON CONFLICT DO NOTHING;
-		RETURN new;
+		RAISE 'the trap ran as %', current_user;
 	END $$;
-	CREATE TRIGGER trap BEFORE INSERT ON snowflake_feed FOR EACH ROW EXECUTE FUNCTION trap()});
-wait_until { query($node, 'SELECT count(*) FROM ran') > 0 } 'the trap';
-is(query($node, 'SELECT role FROM ran'), 'feed_owner', 'the worker publishes as the owner');
-query($node, 'DROP TRIGGER trap ON snowflake_feed');
+	CREATE TRIGGER trap BEFORE INSERT ON evil.snowflake_feed FOR EACH ROW EXECUTE FUNCTION evil.trap()});
+my $swaps = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', q{DO $$
+	BEGIN
+		SET ROLE feed_owner;
+		LOOP
+			ALTER SCHEMA public RENAME TO good;
+			ALTER SCHEMA evil RENAME TO public;
+			COMMIT;
+			ALTER SCHEMA public RENAME TO evil;
+			ALTER SCHEMA good RENAME TO public;
+			COMMIT;
+			EXIT WHEN EXISTS (SELECT FROM pg_namespace WHERE nspname = 'enough');
+		END LOOP;
+	END $$} ]);
+wait_until { query($node, q{SELECT count(*) FROM pg_namespace WHERE nspname = 'good'}) == 1 } 'the schemas are renamed';
+is(answer($node, q{SET search_path = good, public; DO $$
+	BEGIN
+		FOR i IN 1 .. 1000 LOOP
+			BEGIN
+				PERFORM snowflake_publish_horizon();
+			EXCEPTION WHEN undefined_function THEN
+			END;
+		END LOOP;
+	END $$}), '', 'while schemas are renamed, the right table is written');
+query($node, 'CREATE SCHEMA enough');
+ok($swaps->finish, '... all the time');
+query($node, 'DROP SCHEMA enough; DROP SCHEMA evil CASCADE');
+unlike(slurp_file($node->logfile), qr/the trap ran/, '... by the worker too');
 
 # an error is logged once, until it is over
 foreach my $round (1, 2)
@@ -79,6 +104,23 @@ foreach my $round (1, 2)
 	query($node, 'ALTER TABLE snowflake_feed RENAME host TO name');
 	published($node, '... and the worker goes on');
 }
+
+# two sessions publish at once, and another one changes the row: they wait for each other
+query($node, 'DELETE FROM snowflake_feed');
+my $first = begin_session($node, q{BEGIN; SELECT snowflake_publish_horizon()});
+my $second = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT snowflake_publish_horizon() > 0' ], '>', \my $second_out, '2>&1');
+wait_until { query($node, q{SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'object'}) > 0 } 'a session waits';
+$first->query_safe('COMMIT');
+$second->finish;
+is($second_out, "t\n", 'the second session of the first publish waits');
+$first->query_safe('BEGIN; UPDATE snowflake_feed SET name = NULL');
+$second = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT snowflake_publish_horizon() > 0' ], '>', \$second_out, '2>&1');
+wait_until { query($node, q{SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%snowflake_publish_horizon%'}) > 0 } 'a session waits';
+$first->query_safe('COMMIT');
+$second->finish;
+is($second_out, "t\n", '... also for a change of the row');
+is(query($node, 'SELECT count(*) FROM snowflake_feed'), 1, '... and there is one row');
+$first->quit;
 
 # a row that a subscriber lacks: it comes with the next publish
 is(query($node, q{SELECT pg_create_logical_replication_slot('s', 'test_decoding') IS NOT NULL}), 't', 'a slot');
@@ -148,8 +190,9 @@ my $restored = sub { return $node->safe_psql('restored', $_[0]) };
 is($restored->(q{SELECT string_agg(prrelid::regclass::text, ' ' ORDER BY 1) FROM pg_publication_rel}), 'snowflake_feed t', '... with its publication');
 is($restored->('SELECT count(*) FROM snowflake_feed_servers WHERE holds_back'), 1, '... and rows');
 like($restored->('SELECT snowflake_publish_horizon()'), qr/^\d+$/, '... and can be used');
+is($restored->('SELECT count(*), count(DISTINCT server) FROM snowflake_feed'), '2|2', '... as another server');
 $restored->('DROP EXTENSION snowflake CASCADE');
-is($restored->('SELECT count(*) FROM snowflake_feed'), 1, 'the table is not the extension\'s');
+is($restored->('SELECT count(*) FROM snowflake_feed'), 2, 'the table is not the extension\'s');
 
 # ---- a standby ----
 
@@ -177,9 +220,18 @@ my $call = query($standby, q{SELECT substring(remedy FROM 'run: (.*)$') FROM sno
 is($call, "SELECT public.snowflake_leave_feed('$old'::bigint);", 'the status names the call');
 my (undef, undef, $err) = $standby->psql('postgres', $call);
 like($err, qr/NOTICE:  server $old no longer holds the feed back\nDETAIL:  Feeds can pass over its rows with IDs from \d+ on that have not arrived here \(layout "\Q$layout\E"\)\.$/m, '... which says what can be lost');
-like($err, qr/NOTICE:  this server has published its horizon, since it has a node id\nHINT:  If it makes no IDs for this feed, run here: SELECT public\.snowflake_leave_feed\(\);/, '... and this server stands in for it');
+like($err, qr/NOTICE:  this server has published its horizon, since it can make IDs\nHINT:  If it makes no IDs for this feed, run here: SELECT public\.snowflake_leave_feed\(\);/, '... and this server stands in for it');
 published($standby, '... and then the feed goes on');
 like(feed_row($standby), qr/^ok\|horizons published within a minute: 1\|$/, 'the status is well');
+
+# a successor with shards only
+$standby->append_conf('postgresql.conf', "snowflake.node_id = ''\nsnowflake.shards = '5'");
+$standby->stop;
+start_with_clock($standby, 0);
+query($standby, "INSERT INTO snowflake_feed VALUES (99, '$layout', 1, 9, 'dead', now())");
+(undef, undef, $err) = $standby->psql('postgres', 'SELECT snowflake_leave_feed(99)');
+like($err, qr/NOTICE:  this server has published its horizon, since it can make IDs/, 'a server with shards stands in');
+is(query($standby, q{SELECT count(*) FROM snowflake_feed_servers WHERE layout LIKE '%shard%' AND horizon_time > now() - interval '1 minute'}), 1, '... with the horizon of its shards');
 
 $standby->stop;
 done_testing();
