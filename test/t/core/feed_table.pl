@@ -34,6 +34,13 @@ sub feed_row
 	return query($in, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'feed'});
 }
 
+# Return true if a client waits to publish.
+sub is_waiting
+{
+	return query($node, q{SELECT count(*) FROM pg_stat_activity
+		WHERE wait_event_type = 'Lock' AND backend_type = 'client backend' AND query LIKE '%snowflake_publish_horizon%'}) > 0;
+}
+
 # ---- the worker ----
 
 my $start = -s $node->logfile;
@@ -109,13 +116,13 @@ foreach my $round (1, 2)
 query($node, 'DELETE FROM snowflake_feed');
 my $first = begin_session($node, q{BEGIN; SELECT snowflake_publish_horizon()});
 my $second = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT snowflake_publish_horizon() > 0' ], '>', \my $second_out, '2>&1');
-wait_until { query($node, q{SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'object'}) > 0 } 'a session waits';
+wait_until { is_waiting() } 'a session waits';
 $first->query_safe('COMMIT');
 $second->finish;
 is($second_out, "t\n", 'the second session of the first publish waits');
 $first->query_safe('BEGIN; UPDATE snowflake_feed SET name = NULL');
 $second = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT snowflake_publish_horizon() > 0' ], '>', \$second_out, '2>&1');
-wait_until { query($node, q{SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%snowflake_publish_horizon%'}) > 0 } 'a session waits';
+wait_until { is_waiting() } 'a session waits';
 $first->query_safe('COMMIT');
 $second->finish;
 is($second_out, "t\n", '... also for a change of the row');
