@@ -61,7 +61,6 @@
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
-#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -336,10 +335,9 @@ is_row_of(TupleTableSlot *slot, int64 server, const char *layout)
 }
 
 /*
- * Lock the newest version of such a row, and return it, or NULL.  Sessions
- * that write the table wait for each other until their transactions end, since
- * it may have no row to lock yet.  Replication, and whoever writes the table
- * without us, may change a row between the two steps.
+ * Lock the newest version of such a row, and return it, or NULL.  Replication,
+ * and whoever writes the table without us, may change a row between the two
+ * steps.
  */
 static HeapTuple
 lock_row(Relation table, int64 server, const char *layout)
@@ -348,8 +346,6 @@ lock_row(Relation table, int64 server, const char *layout)
 	HeapTuple	tuple = NULL;
 	TM_Result	result;
 
-	LockDatabaseObject(RelationRelationId, RelationGetRelid(table), 0,
-					   ExclusiveLock);
 	do
 	{
 		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -679,7 +675,7 @@ snowflake_publish_horizon(PG_FUNCTION_ARGS)
 	int64		horizon;
 
 	sf_require_writable("snowflake_publish_horizon()");
-	table = require_table(RowExclusiveLock, WRITES);
+	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
 	horizon = publish_all(table, sf_feed_rows(table));
 	relation_close(table, NoLock);
 	PG_RETURN_INT64(horizon);
@@ -688,7 +684,7 @@ snowflake_publish_horizon(PG_FUNCTION_ARGS)
 static int64
 publish_one(const SfLayout *layout)
 {
-	Relation	table = require_table(RowExclusiveLock, WRITES);
+	Relation	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
 	int64		horizon = publish(table, sf_feed_rows(table), layout);
 
 	relation_close(table, NoLock);
@@ -769,7 +765,7 @@ require_no_ids(void)
 static void
 leave(int64 server)
 {
-	Relation	table = require_table(RowExclusiveLock, WRITES);
+	Relation	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
 	const List *rows = sf_feed_rows(table);
 	bool		is_own = server == sf_feed_server();
 	bool		found = false;

@@ -32,6 +32,13 @@ typedef struct SfFeedRow
 #define SF_FEED_PUBLISH_REMEDY \
 	"Publish, or see why that fails: SELECT %s.snowflake_publish_horizon();"
 
+/*
+ * The lock to write the table.  Sessions that publish wait for each other.
+ * And the table gets no index (CREATE INDEX CONCURRENTLY): to open an index on
+ * an expression runs its owner's code.
+ */
+#define SF_FEED_WRITE_LOCK	ShareUpdateExclusiveLock
+
 extern Relation sf_feed_open(LOCKMODE lock);
 extern List *sf_feed_rows(Relation table);
 extern int64 sf_feed_server(void);

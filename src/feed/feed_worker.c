@@ -42,7 +42,7 @@ static uint32 wait_event_feed = 0;
 static void
 publish(void)
 {
-	Relation	table = sf_feed_open(RowExclusiveLock);
+	Relation	table = sf_feed_open(SF_FEED_WRITE_LOCK);
 
 	if (table == NULL)
 		return;

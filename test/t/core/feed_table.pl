@@ -127,6 +127,23 @@ $first->query_safe('COMMIT');
 $second->finish;
 is($second_out, "t\n", '... also for a change of the row');
 is(query($node, 'SELECT count(*) FROM snowflake_feed'), 1, '... and there is one row');
+
+# meanwhile the table gets no index, whose expression runs when the server opens it
+query($node, q{SET ROLE feed_owner; CREATE FUNCTION trap(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$
+	BEGIN
+		RAISE WARNING 'the trap ran as %', current_user;
+		RETURN $1;
+	END $$});
+$first->query_safe('BEGIN; SELECT snowflake_publish_horizon()');
+$second = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT snowflake_publish_horizon() > 0' ], '>', \$second_out, '2>&1');
+wait_until { is_waiting() } 'a session waits';
+my $index = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SET ROLE feed_owner', '-c', 'CREATE INDEX CONCURRENTLY trap ON snowflake_feed ((server + trap(1)))' ], '>', \my $index_out, '2>&1');
+wait_until { query($node, q{SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'CREATE INDEX%'}) > 0 } 'the index waits';
+$first->query_safe('COMMIT');
+$second->finish;
+is($second_out, "t\n", 'an index waits for those that publish');
+$index->finish;
+query($node, 'DROP INDEX trap');
 $first->quit;
 
 # a row that a subscriber lacks: it comes with the next publish
