@@ -32,6 +32,7 @@
 
 #include <unistd.h>
 
+#include "access/detoast.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
@@ -243,19 +244,34 @@ require_table(LOCKMODE lock, AclMode rights)
 	return table;
 }
 
+/* No text of ours is longer: a layout, or a host and a port. */
+#define TEXT_SIZE	320
+
+/*
+ * Return a text in this column, or NULL.  One that is too long is not of this
+ * extension, and could take all memory.
+ */
+static char *
+read_text(TupleTableSlot *slot, int column)
+{
+	if (slot->tts_isnull[column] ||
+		toast_raw_datum_size(slot->tts_values[column]) > TEXT_SIZE)
+		return NULL;
+	return TextDatumGetCString(slot->tts_values[column]);
+}
+
 static SfFeedRow *
-read_row(TupleTableSlot *slot)
+read_row(TupleTableSlot *slot, char *layout)
 {
 	SfFeedRow  *row = palloc0(sizeof(SfFeedRow));
 
 	row->server = DatumGetInt64(slot->tts_values[COLUMN_SERVER]);
-	row->layout = TextDatumGetCString(slot->tts_values[COLUMN_LAYOUT]);
+	row->layout = layout;
 	row->left = slot->tts_isnull[COLUMN_HORIZON];
 	row->horizon = DatumGetInt64(slot->tts_values[COLUMN_HORIZON]);
 	row->has_node = !slot->tts_isnull[COLUMN_NODE];
 	row->node = DatumGetInt64(slot->tts_values[COLUMN_NODE]);
-	if (!slot->tts_isnull[COLUMN_NAME])
-		row->name = TextDatumGetCString(slot->tts_values[COLUMN_NAME]);
+	row->name = read_text(slot, COLUMN_NAME);
 	row->published =
 		DatumGetTimestampTz(slot->tts_values[COLUMN_PUBLISHED]);
 	return row;
@@ -295,12 +311,14 @@ sf_feed_rows(Relation table)
 	require_rights(table, ACL_SELECT);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
+		char	   *layout;
+
 		/* the owner may have made the columns nullable */
 		slot_getallattrs(slot);
-		if (!slot->tts_isnull[COLUMN_SERVER] &&
-			!slot->tts_isnull[COLUMN_LAYOUT] &&
+		layout = read_text(slot, COLUMN_LAYOUT);
+		if (layout != NULL && !slot->tts_isnull[COLUMN_SERVER] &&
 			!slot->tts_isnull[COLUMN_PUBLISHED])
-			rows = lappend(rows, read_row(slot));
+			rows = lappend(rows, read_row(slot, layout));
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
@@ -323,15 +341,16 @@ sf_feed_rows(Relation table)
 static bool
 is_row_of(TupleTableSlot *slot, int64 server, const char *layout)
 {
+	const char *found;
+
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[COLUMN_SERVER] ||
 		DatumGetInt64(slot->tts_values[COLUMN_SERVER]) != server)
 		return false;
 	if (layout == NULL)
 		return !slot->tts_isnull[COLUMN_HORIZON];
-	return !slot->tts_isnull[COLUMN_LAYOUT] &&
-		strcmp(TextDatumGetCString(slot->tts_values[COLUMN_LAYOUT]),
-			   layout) == 0;
+	found = read_text(slot, COLUMN_LAYOUT);
+	return found != NULL && strcmp(found, layout) == 0;
 }
 
 /*
@@ -460,13 +479,16 @@ require_ahead(const List *rows, const SfLayout *layout, const char *text,
 			continue;
 		time_ms = sf_id_time_tick_ms(layout,
 									 sf_layout_tick(layout, row->horizon));
+		/* no server has made IDs so far ahead: somebody wrote this */
+		if (time_ms - sf_clock_wall_ms() > 1000 * (int64) sf_max_clock_jump)
+			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this server is behind the feed, and cannot join yet"),
 				 errdetail("Server " INT64_FORMAT " has published horizon " INT64_FORMAT ", of %s. This server's is " INT64_FORMAT ".",
 						   row->server, row->horizon,
 						   sf_timefmt_show(time_ms), horizon),
-				 errhint("Let no application connect here yet. If this server's clock is right, wait until that time; otherwise correct the clock. Then run: SELECT %s.snowflake_publish_horizon();",
+				 errhint("Let no application connect here yet. Correct the clock if it is behind, and run, again and again if it is right: SELECT %s.snowflake_publish_horizon();",
 						 sf_extschema())));
 	}
 }
@@ -602,7 +624,11 @@ is_possible(const SfLayout *layout)
 		now >= layout->epoch_tick && now < layout->end_tick;
 }
 
-/* Publish the horizon of a layout that the table has, if that is possible. */
+/*
+ * Publish the horizon of a layout that the table has, if that is possible.
+ * Take no place from other layouts, since whoever writes the table may name
+ * any.
+ */
 static void
 publish_named(Relation table, const List *rows, const char *text)
 {
@@ -616,7 +642,7 @@ publish_named(Relation table, const List *rows, const char *text)
 		if (sf_settings_has_shards() || find_own(rows, text) != NULL)
 			(void) publish(table, rows, &sf_shard_layout);
 	}
-	else if (is_possible(&layout))
+	else if (is_possible(&layout) && sf_layout_slot_exists(&layout))
 		(void) publish(table, rows, &layout);
 }
 
@@ -742,12 +768,15 @@ stand_in(Relation table, const List *rows)
 static void
 warn_of_loss(const SfFeedRow *row)
 {
+	char	   *layout = pstrdup(row->layout);
+
+	sf_text_make_printable(layout);
 	if (!row->left)
 		ereport(NOTICE,
 				(errmsg("server " INT64_FORMAT " no longer holds the feed back",
 						row->server),
 				 errdetail("Feeds can pass over its rows with IDs from " INT64_FORMAT " on that have not arrived here (layout \"%s\").",
-						   row->horizon, row->layout)));
+						   row->horizon, layout)));
 }
 
 /* Before this server leaves, all of its transactions with IDs must end. */

@@ -27,7 +27,6 @@
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #define RESTART_S	10
@@ -52,18 +51,15 @@ publish(void)
 	relation_close(table, NoLock);
 }
 
-/* Log an error, but not again while nothing changes. */
+/* Log an error, but none of the kind that was the last. */
 static void
-log_error(char *last, size_t size)
+log_error(int *last)
 {
-	ErrorData  *error;
+	int			code = geterrcode();
 
-	MemoryContextSwitchTo(TopMemoryContext);
-	error = CopyErrorData();
-	if (strncmp(error->message, last, size - 1) != 0)
+	if (code != *last)
 		EmitErrorReport();
-	strlcpy(last, error->message, size);
-	FreeErrorData(error);
+	*last = code;
 	FlushErrorState();
 }
 
@@ -71,7 +67,7 @@ log_error(char *last, size_t size)
 static void
 try_publish(void)
 {
-	static char last[1000] = "";
+	static int	last = 0;
 
 	SetCurrentStatementStartTimestamp();
 	pgstat_report_activity(STATE_RUNNING, "snowflake_publish_horizon()");
@@ -80,12 +76,12 @@ try_publish(void)
 		StartTransactionCommand();
 		publish();
 		CommitTransactionCommand();
-		last[0] = '\0';
+		last = 0;
 	}
 	PG_CATCH();
 	{
 		HOLD_INTERRUPTS();
-		log_error(last, sizeof(last));
+		log_error(&last);
 		AbortCurrentTransaction();
 		RESUME_INTERRUPTS();
 	}

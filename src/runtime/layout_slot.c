@@ -81,6 +81,13 @@ sf_layout_has_place(const SfLayout *layout)
 	return sf_layout_is_preset(layout);
 }
 
+/* Return true if this layout needs no slot that another one could take. */
+bool
+sf_layout_slot_exists(const SfLayout *layout)
+{
+	return find_slot(layout) >= 0 || sf_layout_has_place(layout);
+}
+
 /* Return how to get a slot for this layout; without one, how to get more. */
 char *
 sf_layout_slots_remedy(const SfLayout *layout)

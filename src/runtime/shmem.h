@@ -362,6 +362,7 @@ extern int64 sf_layout_slots_close(void);
 extern int64 sf_layout_slots_issued_below(void);
 extern char *sf_layout_slots_remedy(const SfLayout *layout);
 extern bool sf_layout_has_place(const SfLayout *layout);
+extern bool sf_layout_slot_exists(const SfLayout *layout);
 
 static inline pg_atomic_uint64 *
 sf_layout_slot_counter(int slot)

@@ -135,7 +135,12 @@ INSERT INTO snowflake_feed SELECT 5, layout, horizon, 8, 'other:1', now() FROM s
 UPDATE snowflake_feed SET horizon = snowflake_min_id(now() + interval '1 hour') WHERE server = 5;
 SELECT feed_answer('SELECT snowflake_publish_horizon()');
 DELETE FROM snowflake_feed WHERE server = 5;
+-- what no server can have published holds up nobody, and a text of no server is not read
+INSERT INTO snowflake_feed SELECT 98, layout, 9223372036854775807, 8, 'other:1', now() FROM snowflake_feed WHERE layout LIKE '%sequence:12%' LIMIT 1;
+INSERT INTO snowflake_feed VALUES (99, repeat('x', 1000), 1, 8, 'other:1', now());
 SELECT snowflake_publish_horizon() > :h AS joined;
+SELECT count(*) FROM snowflake_feed_servers WHERE server IN (98, 99);
+DELETE FROM snowflake_feed WHERE server IN (98, 99);
 SELECT count(*), count(horizon), count(node) FROM snowflake_feed;
 -- the mark was lowered below what is published
 UPDATE snowflake_feed SET horizon = snowflake_min_id(now() + interval '1 hour') WHERE node = 7;
