@@ -615,6 +615,7 @@ void
 sf_status_other_layouts(SfStatus *status)
 {
 	int			used = sf_layout_slots_counted();
+	char	   *remedy = sf_layout_slots_remedy(NULL);
 	StringInfoData found;
 	SfLayout	layout;
 
@@ -635,8 +636,10 @@ sf_status_other_layouts(SfStatus *status)
 		sf_layout_print(&layout, text, sizeof(text));
 		appendStringInfo(&found, "%s \"%s\"", i == 0 ? ":" : ",", text);
 	}
-	sf_status_put(status, SF_STATUS_WARNING, found.data,
-				  sf_layout_slots_remedy(NULL));
+	if (remedy == NULL)
+		sf_status_ok(status, found.data);
+	else
+		sf_status_put(status, SF_STATUS_WARNING, found.data, remedy);
 }
 
 /* Report how many databases make IDs: one more may be refused. */
@@ -952,6 +955,6 @@ sf_status_copy(SfStatus *status)
 	else
 		sf_status_put(status, sf_identity_refuses() ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING,
-					  "this data directory is a copy of another server's, which may have the same node id or shards",
+					  "another server with these data may have the same node id or shards",
 					  sf_identity_copy_remedy());
 }

@@ -556,13 +556,11 @@ sf_generator_next_node(void)
 int
 sf_generator_slot_of(const SfLayout *layout)
 {
-	uint64		word = sf_shmem_right();
 	int			slot;
 
 	sf_layout_arg_require_node(layout);
 	sf_pending_require_leader();
-	if (word != 0)
-		sf_node_require_fit(layout, sf_settings_node_of(word));
+	sf_node_require_own_fit(layout);
 	slot = sf_layout_slot_of(layout);
 	if (others == NULL)
 		others = MemoryContextAllocZero(TopMemoryContext,

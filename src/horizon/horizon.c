@@ -703,15 +703,13 @@ Datum
 snowflake_horizon_layout(PG_FUNCTION_ARGS)
 {
 	const SfLayout *layout;
-	uint64		right;
 	int			slot;
 
 	sf_require_loaded();
 	layout = sf_layout_arg_node(fcinfo, 0);
 	prepare();
 	/* fail before a layout in which this server makes no IDs takes a slot */
-	right = sf_shmem_right();
-	sf_node_require_fit(layout, sf_settings_node_of(right));
+	sf_node_require_own_fit(layout);
 	slot = sf_layout_slot_of(layout);
 	PG_RETURN_INT64(horizon_of(slot, slot == 0 ? &sf_node_layout : layout));
 }

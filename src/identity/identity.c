@@ -60,8 +60,21 @@ typedef struct Marker
 	SfPlace		place;
 } Marker;
 
+#define IS_COPY		"this data directory is a copy of another server's"
+#define HAS_SHARDS	"another server with these data has shards of this one"
+
+/* What this server makes IDs of. */
+typedef struct Made
+{
+	SfServerNumber node;
+	uint32		shards[SF_SHARDS_WORDS];
+} Made;
+
 /* The list as this process has read it last. */
 static SfServers list;
+
+/* The shards of other servers that this process has seen last. */
+static uint32 seen[SF_SHARDS_WORDS];
 
 /* ---- reading ---- */
 
@@ -87,7 +100,8 @@ find_node(void)
 static bool
 are_shards_copied(void)
 {
-	return pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN;
+	return (pg_atomic_read_u32(&sf_shmem->identity.shards) &
+			SF_SHARDS_COPIED) != 0;
 }
 
 /* Return true if another server has this node id, too, if it runs. */
@@ -272,25 +286,50 @@ refuses_node(uint64 word)
 static bool
 refuses_shard(uint32 shard)
 {
-	return are_shards_copied() &&
-		(sf_copy_check == SF_CHECK_ERROR ||
-		 (sf_copy_check == SF_CHECK_WARN &&
-		  sf_ranges_has(sf_shmem->identity.seen_shards, shard)));
+	return (are_shards_copied() && sf_copy_check == SF_CHECK_ERROR) ||
+		(sf_copy_check != SF_CHECK_OFF &&
+		 sf_ranges_has(sf_shmem->identity.seen_shards, shard));
 }
 
 /*
  * Return the directory of another server that is seen running with this node
- * id; NULL if there is none.  Keep the shards of such servers, while sessions
- * read those.
+ * id; NULL if there is none.  See the shards of such servers, too.
  */
 static const char *
 look(SfServerNumber node)
 {
-	uint32		shards[SF_SHARDS_WORDS];
-	const char *directory = sf_original_running(&list, node, shards);
+	return sf_original_running(&list, node, seen);
+}
 
-	memcpy(sf_shmem->identity.seen_shards, shards, sizeof(shards));
-	return directory;
+/*
+ * In the postmaster: refuse the shards that were seen, before these are open.
+ * A server that is no copy goes on with those that it has had.
+ */
+static void
+refuse_seen(const uint32 *opening)
+{
+	SfIdentity *identity = &sf_shmem->identity;
+	uint32		refused[SF_SHARDS_WORDS] = {0};
+	uint32		set = 0;
+
+	for (int i = 0; i < sf_shmem->nshards; i++)
+	{
+		bool		open = sf_shard_is_open(i);
+
+		if (!sf_ranges_has(seen, i) ||
+			!(are_shards_copied() ||
+			  ((opening == NULL ? open : sf_ranges_has(opening, i)) &&
+			   (!open || sf_ranges_has(identity->seen_shards, i)))))
+			continue;
+		sf_ranges_add(refused, i);
+		set = SF_SHARDS_SEEN;
+	}
+	if (!are_shards_copied() &&
+		memcmp(identity->seen_shards, refused, sizeof(refused)) != 0)
+		(void) pg_atomic_fetch_and_u32(&identity->shards, ~SF_SHARDS_LOGGED);
+	(void) pg_atomic_fetch_or_u32(&identity->shards, set);
+	memcpy(identity->seen_shards, refused, sizeof(refused));
+	(void) pg_atomic_fetch_and_u32(&identity->shards, ~SF_SHARDS_SEEN | set);
 }
 
 /*
@@ -316,36 +355,65 @@ is_listed(SfServerNumber number)
 }
 
 /*
- * Let other servers see what this one makes IDs of, once it has this node and
- * these shards, too.  What it refuses is not among that, unless it is accepted
- * now.
+ * Find what this server makes IDs of, once it has this node, if one is given,
+ * and these shards, too.  What it refuses is not among that, unless it is
+ * accepted or decided now.
  */
 static void
-claim(uint64 word, const uint32 *opening, bool accepting)
+find_made(SfServerNumber coming, const uint32 *opening, bool accepting,
+		  Made *made)
 {
-	uint32		shards[SF_SHARDS_WORDS] = {0};
+	uint64		word = find_node();
 
+	memset(made, 0, sizeof(*made));
+	if (coming != SF_NO_NUMBER)
+		made->node = coming;
+	else if (accepting || !refuses_node(word))
+		made->node = (SfServerNumber) word;
 	for (int i = 0; i < sf_shmem->nshards; i++)
 	{
 		if ((sf_shard_is_open(i) ||
 			 (opening != NULL && sf_ranges_has(opening, i))) &&
 			(accepting || !refuses_shard(i)))
-			sf_ranges_add(shards, i);
+			sf_ranges_add(made->shards, i);
 	}
-	sf_shmem->identity.claimed =
-		sf_original_claim(&list, !accepting && refuses_node(word) ?
-						  SF_NO_NUMBER : (SfServerNumber) word, shards);
 }
 
-/* The postmaster gets other shards, or has got them. */
+/*
+ * Let other servers see that.  If it is another meanwhile, this process may
+ * have overwritten what another one wrote: then write again.  If it fails,
+ * later calls come to the slow path, and try again.
+ */
 static void
-claim_shards(const uint32 *opening)
+claim(SfServerNumber coming, const uint32 *opening, bool accepting)
 {
-	if (sf_identity_server() == 0)
-		return;
-	claim(find_node(), opening, false);
-	if (opening != NULL)
-		(void) look((SfServerNumber) find_node());
+	SfIdentity *identity = &sf_shmem->identity;
+	Made		made;
+	Made		now;
+
+	find_made(coming, opening, accepting, &now);
+	do
+	{
+		made = now;
+		if (sf_original_claim(&list, made.node, made.shards))
+			(void) pg_atomic_fetch_and_u32(&identity->shards,
+										   ~SF_SHARDS_UNCLAIMED);
+		else
+		{
+			(void) pg_atomic_fetch_or_u32(&identity->shards,
+										  SF_SHARDS_UNCLAIMED);
+			(void) pg_atomic_fetch_and_u64(&identity->node,
+										   ~SF_NODE_RECORDED);
+		}
+		find_made(coming, opening, accepting, &now);
+	} while (memcmp(&made, &now, sizeof(made)) != 0);
+}
+
+static bool
+is_unclaimed(void)
+{
+	return (pg_atomic_read_u32(&sf_shmem->identity.shards) &
+			SF_SHARDS_UNCLAIMED) != 0;
 }
 
 /* Log that this is a copy, as far as this number is concerned. */
@@ -353,11 +421,14 @@ static void
 log_copy(SfServerNumber number, const char *directory)
 {
 	const char *reason = sf_shmem->identity.reason;
+	bool		copied = number != SF_SHARDS || are_shards_copied();
 	char	   *runs = "";
 
 	if (sf_copy_check == SF_CHECK_OFF)
 		return;
-	if (reason[0] == '\0')
+	if (!copied)
+		reason = "It was seen running on this machine when a reload brought them: their IDs are refused.";
+	else if (reason[0] == '\0')
 		reason = number == SF_SHARDS ?
 			"Another server has had these data, and may have the same shards." :
 			"It had another node id, and has the other server's again.";
@@ -366,21 +437,40 @@ log_copy(SfServerNumber number, const char *directory)
 						directory, sf_server_number_value(number));
 	sf_log_event(SF_EVENT_COPY,
 				 psprintf("%s%s%s", reason, runs,
-						  sf_copy_check == SF_CHECK_ERROR ?
+						  copied && sf_copy_check == SF_CHECK_ERROR ?
 						  " No IDs are made that the other server may make, too." : ""),
-				 sf_identity_copy_remedy(),
-				 "this data directory is a copy of another server's");
+				 sf_identity_copy_remedy(), "%s",
+				 copied ? IS_COPY : HAS_SHARDS);
 }
 
-/* Log once that this is a copy for shards, which a reload may bring. */
+/* In the postmaster: log once that shards are another server's, too. */
 static void
-log_copied_shards(void)
+log_shared_shards(void)
 {
-	uint32		copied = SF_SHARDS_COPIED;
+	pg_atomic_uint32 *shards = &sf_shmem->identity.shards;
 
-	if (pg_atomic_compare_exchange_u32(&sf_shmem->identity.shards, &copied,
-									   SF_SHARDS_LOGGED))
-		log_copy(SF_SHARDS, NULL);
+	if (!sf_settings_has_shards() ||
+		(pg_atomic_read_u32(shards) & SF_SHARDS_SHARED) == 0 ||
+		(pg_atomic_fetch_or_u32(shards, SF_SHARDS_LOGGED) &
+		 SF_SHARDS_LOGGED) != 0)
+		return;
+	log_copy(SF_SHARDS, NULL);
+}
+
+/* The postmaster gets other shards, or has got them. */
+static void
+claim_shards(const uint32 *opening)
+{
+	if (sf_identity_server() == 0)
+		return;
+	claim(SF_NO_NUMBER, opening, opening != NULL);
+	if (opening != NULL)
+	{
+		(void) look((SfServerNumber) find_node());
+		refuse_seen(opening);
+	}
+	else
+		log_shared_shards();
 }
 
 /*
@@ -422,12 +512,11 @@ take(uint64 word, bool used)
 		(identity->marked || write_marker(LOG)) &&
 		write_list(word, false, LOG);
 
-	if (!identity->claimed)
-		claim(word, NULL, false);
-	if (written && identity->claimed &&
-		(used || !(follows() || is_shared(node))))
+	if (written && (used || !(follows() || is_shared(node))))
 		(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
 											  word | SF_NODE_RECORDED);
+	if (is_unclaimed())			/* after that: it clears it if it fails */
+		claim(SF_NO_NUMBER, NULL, false);
 }
 
 /*
@@ -446,8 +535,9 @@ sf_identity_become(SfServerNumber node)
 	if (sf_identity_server() == 0)
 		return;					/* the start does it, or nothing is to do */
 	read_list();
-	claim(node, NULL, false);	/* of two that look now, one sees the other */
+	claim(node, NULL, true);	/* of two that look now, one sees the other */
 	directory = find_rival(node);
+	refuse_seen(NULL);
 	if (directory != NULL)
 		word |= SF_NODE_COPIED | SF_NODE_SEEN;
 	else if (is_listed(node))
@@ -455,7 +545,7 @@ sf_identity_become(SfServerNumber node)
 	pg_atomic_write_u64(&identity->tried_ms, 0);
 	pg_atomic_write_u64(&identity->node, word);
 	pg_memory_barrier();		/* before the list is read: see write_list() */
-	claim(word, NULL, false);
+	claim(SF_NO_NUMBER, NULL, false);
 	if ((word & SF_NODE_COPIED) != 0)
 		log_copy(node, directory);
 	else
@@ -534,8 +624,7 @@ sf_identity_at_start(void)
 		pg_atomic_write_u32(&identity->shards, SF_SHARDS_COPIED);
 	sf_settings_shards_changed = claim_shards;
 	sf_identity_become(sf_node_configured());
-	if (sf_settings_has_shards())
-		log_copied_shards();
+	log_shared_shards();
 }
 
 /* ---- later ---- */
@@ -550,12 +639,16 @@ sf_identity_server(void)
 	return pg_atomic_read_u64(&sf_shmem->identity.server);
 }
 
-/* Return true if this is a copy that nobody has accepted. */
+/*
+ * Return true if this is a copy that nobody has accepted, or a copy was seen
+ * running with shards of this server.
+ */
 bool
 sf_identity_is_copy(void)
 {
 	return (find_node() & SF_NODE_COPIED) != 0 ||
-		(are_shards_copied() && sf_settings_has_shards());
+		((pg_atomic_read_u32(&sf_shmem->identity.shards) &
+		  SF_SHARDS_SHARED) != 0 && sf_settings_has_shards());
 }
 
 /*
@@ -584,20 +677,32 @@ sf_identity_refuses(void)
 	return refuses_node(find_node());
 }
 
-/* Refuse IDs of a number of a copy.  SQLSTATE 55000 */
+/* Refuse IDs of a number that another server has, too.  SQLSTATE 55000 */
 static void
-refuse_copy(bool seen, const char *what, uint32 number)
+refuse_copy(bool copied, bool running, const char *what, uint32 number)
 {
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("this data directory is a copy of another server's"),
-			 seen ?
+			 errmsg("%s", copied ? IS_COPY : HAS_SHARDS),
+			 running ?
 			 errdetail("Another server with these data was seen running on this machine, and has %s %u, too.",
 					   what, number) :
 			 errdetail("Another server may have %s %u, too, and snowflake.copy_check is \"error\".",
 					   what, number),
 			 errhint("%s", sf_identity_copy_remedy())));
+}
+
+/* Return true if this process shall try again what has failed. */
+static bool
+may_retry(void)
+{
+	pg_atomic_uint64 *tried = &sf_shmem->identity.tried_ms;
+	uint64		tried_ms = pg_atomic_read_u64(tried);
+	uint64		now_ms = sf_clock_monotonic_ms();
+
+	return now_ms >= tried_ms + RETRY_MS &&
+		pg_atomic_compare_exchange_u64(tried, &tried_ms, now_ms);
 }
 
 /*
@@ -609,15 +714,9 @@ refuse_copy(bool seen, const char *what, uint32 number)
 static void
 record(uint64 word)
 {
-	SfIdentity *identity = &sf_shmem->identity;
-	uint64		tried_ms = pg_atomic_read_u64(&identity->tried_ms);
-	uint64		now_ms = sf_clock_monotonic_ms();
-
-	if (now_ms < tried_ms + RETRY_MS ||
-		!pg_atomic_compare_exchange_u64(&identity->tried_ms, &tried_ms,
-										now_ms))
+	if (!may_retry())
 		return;
-	identity->follows = false;
+	sf_shmem->identity.follows = false;
 	take(word, true);
 	if ((word & SF_NODE_COPIED) == 0 && is_shared((SfServerNumber) word))
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
@@ -637,9 +736,9 @@ sf_identity_require_slowly(SfServerNumber node)
 	if ((SfServerNumber) word != node)
 		return false;
 	if (refuses_node(word))
-		refuse_copy((word & SF_NODE_SEEN) != 0, "node id",
+		refuse_copy(true, (word & SF_NODE_SEEN) != 0, "node id",
 					sf_server_number_value(node));
-	if ((word & SF_NODE_COPIED) == 0 || !sf_shmem->identity.claimed)
+	if ((word & SF_NODE_COPIED) == 0 || is_unclaimed())
 		record(word);
 	return true;
 }
@@ -648,13 +747,15 @@ void
 sf_identity_require_shard_slowly(uint32 shard)
 {
 	sf_require_shard(shard);
-	log_copied_shards();
 	if (refuses_shard(shard))
-		refuse_copy(sf_ranges_has(sf_shmem->identity.seen_shards, shard),
+		refuse_copy(are_shards_copied(),
+					sf_ranges_has(sf_shmem->identity.seen_shards, shard),
 					"shard", shard);
+	if (is_unclaimed() && may_retry())
+		claim(SF_NO_NUMBER, NULL, false);
 }
 
-/* Write the list if it could not be written: a standby makes no IDs. */
+/* Write the list and the claim if that failed: a standby makes no IDs. */
 void
 sf_identity_retry(void)
 {
@@ -665,6 +766,8 @@ sf_identity_retry(void)
 	if (node != SF_NO_NUMBER && (word & SF_NODE_COPIED) == 0 &&
 		!sf_servers_is_settled(&list, sf_identity_server(), node))
 		take(word, false);
+	if (is_unclaimed())
+		claim(SF_NO_NUMBER, NULL, false);
 }
 
 /*
@@ -704,15 +807,15 @@ require_gone(void)
 	if (sf_identity_runs_twice())
 		shared = psprintf("node id %u",
 						  sf_server_number_value((SfServerNumber) word));
-	for (int i = 0; i < sf_shmem->nshards && are_shards_copied(); i++)
+	for (int i = 0; i < sf_shmem->nshards; i++)
 	{
-		if (shared == NULL && sf_shard_is_open(i) &&
-			sf_ranges_has(sf_shmem->identity.seen_shards, i))
+		if (shared == NULL && sf_shard_is_open(i) && sf_ranges_has(seen, i) &&
+			(are_shards_copied() ||
+			 sf_ranges_has(sf_shmem->identity.seen_shards, i)))
 			shared = psprintf("shard %d", i);
 	}
 	if (shared == NULL)
 		return;
-	claim(word, NULL, false);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot accept this copy while another server with these data runs"),
@@ -725,6 +828,7 @@ require_gone(void)
  * Accept: an administrator states that no other server has this data.  The
  * server keeps its number, so that nothing is lost if a file is not written.
  * If a reload has brought another node id meanwhile, that one is not accepted.
+ * If it fails, what is refused is claimed no longer.
  */
 void
 sf_identity_accept(void)
@@ -733,13 +837,22 @@ sf_identity_accept(void)
 	uint64		word = find_node();
 
 	read_list();
-	claim(word, NULL, true);	/* of two that look now, one sees the other */
-	require_gone();
-	identity->follows = false;
-	(void) write_marker(ERROR);
-	(void) write_list(word, true, ERROR);
-	(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
-										  (SfServerNumber) word);
-	pg_atomic_write_u32(&identity->shards, SF_SHARDS_OWN);
-	claim(find_node(), NULL, false);
+	/* of two that look now, one sees the other */
+	claim(SF_NO_NUMBER, NULL, true);
+	PG_TRY();
+	{
+		require_gone();
+		identity->follows = false;
+		(void) write_marker(ERROR);
+		(void) write_list(word, true, ERROR);
+		(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
+											  (SfServerNumber) word);
+		memset(identity->seen_shards, 0, sizeof(identity->seen_shards));
+		(void) pg_atomic_fetch_and_u32(&identity->shards, SF_SHARDS_UNCLAIMED);
+	}
+	PG_FINALLY();
+	{
+		claim(SF_NO_NUMBER, NULL, false);
+	}
+	PG_END_TRY();
 }

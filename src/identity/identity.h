@@ -70,6 +70,7 @@ extern bool sf_node_find(uint32 *first, uint32 *last,
 extern SfServerNumber sf_node_configured(void);
 extern void sf_node_take_at_start(void);
 extern void sf_node_require_fit(const SfLayout *layout, uint32 node);
+extern void sf_node_require_own_fit(const SfLayout *layout);
 extern char *sf_node_remedy(void);
 extern char *sf_node_change_remedy(void);
 extern void sf_node_take(void);

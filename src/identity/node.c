@@ -214,7 +214,7 @@ may_change(uint64 numbers, char *reason, size_t reason_size)
 	if (sf_identity_may_become(sf_server_number_of(node)))
 		return true;
 	snprintf(reason, reason_size,
-			 "The server of which this one is a copy runs now, and has node id %u.",
+			 "Another server with these data runs now, and has node id %u.",
 			 node);
 	return false;
 }
@@ -356,6 +356,18 @@ sf_node_require_fit(const SfLayout *layout, uint32 node)
 			 errdetail("The layout has room for node ids 0 to %lld.",
 					   (long long) (INT64_C(1) << layout->node_bits) - 1),
 			 errhint("Name a layout with room for it. Or give this server a smaller node id: one that no other server has, set in snowflake.node_id, also where node ids are leased.")));
+}
+
+/* The same for the node of this server, once one is configured or leased. */
+void
+sf_node_require_own_fit(const SfLayout *layout)
+{
+	uint64		right = sf_shmem_right();
+	SfServerNumber node = right == 0 ? sf_node_configured() :
+		sf_server_number_of(sf_settings_node_of(right));
+
+	if (node != SF_NO_NUMBER)
+		sf_node_require_fit(layout, sf_server_number_value(node));
 }
 
 /*

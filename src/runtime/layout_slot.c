@@ -88,18 +88,26 @@ sf_layout_slot_exists(const SfLayout *layout)
 	return find_slot(layout) >= 0 || sf_layout_has_place(layout);
 }
 
-/* Return how to get a slot for this layout; without one, how to get more. */
+/*
+ * Return how to get a slot for this layout; without one, how to get more.
+ * Return NULL if no setting allows more.
+ */
 char *
 sf_layout_slots_remedy(const SfLayout *layout)
 {
 	SfSettingLine line = {"snowflake.max_layouts"};
 	StringInfoData list;
 	char		text[SF_LAYOUT_TEXT_SIZE];
+	SfLayout	used;
+	bool		named = layout != NULL;
+	bool		full = sf_max_layouts == SF_MAX_LAYOUTS;
 
+	for (int i = 1; full && layout == NULL && sf_layout_slot_read(i, &used); i++)
+		layout = sf_layout_has_place(&used) ? NULL : &used;
 	line[1] = psprintf("%d", Min(2 * sf_max_layouts, SF_MAX_LAYOUTS));
 	if (layout == NULL || sf_nother_layouts == SF_MAX_LAYOUTS)
-		return psprintf("For more, %s",
-						sf_settings_step(&line, 1, SF_APPLY_RESTART));
+		return full ? NULL : psprintf("For more, %s",
+									  sf_settings_step(&line, 1, SF_APPLY_RESTART));
 	initStringInfo(&list);
 	for (int i = 0; i < sf_nother_layouts; i++)
 	{
@@ -109,7 +117,8 @@ sf_layout_slots_remedy(const SfLayout *layout)
 	sf_layout_print(layout, text, sizeof(text));
 	line[0] = "snowflake.layouts";
 	line[1] = psprintf("%s%s", list.data, text);
-	return psprintf("To give it a place that no role can take, %s",
+	return psprintf("To give %s a place that no role can take, %s",
+					named ? "it" : psprintf("\"%s\"", text),
 					sf_settings_step(&line, 1, SF_APPLY_RESTART));
 }
 
@@ -118,6 +127,7 @@ static void
 refuse_layout_slot(const SfLayout *layout)
 {
 	char		spelled[SF_LAYOUT_TEXT_SIZE];
+	char	   *remedy = sf_layout_slots_remedy(layout);
 
 	sf_layout_print(layout, spelled, sizeof(spelled));
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
@@ -126,7 +136,7 @@ refuse_layout_slot(const SfLayout *layout)
 			 errmsg("too many layouts are in use on this server"),
 			 errdetail("snowflake.max_layouts is %d, and the layout \"%s\" is not among those in use.",
 					   sf_max_layouts, spelled),
-			 errhint("%s", sf_layout_slots_remedy(layout))));
+			 remedy == NULL ? 0 : errhint("%s", remedy)));
 }
 
 /* Return how many slots in use snowflake.max_layouts counts. */

@@ -269,9 +269,8 @@ publish_numbers(const char *newval, void *extra)
 	}
 	before &= ~SF_NODE_TAKEN;
 
-	/* the check has not decided if the node was published after it */
-	if (before != numbers && sf_settings_node_change != NULL &&
-		check_change(numbers, newval))
+	/* without asking check_change(): what the change decides is published */
+	if (before != numbers && sf_settings_node_change != NULL)
 		sf_settings_node_change->change(numbers);
 }
 

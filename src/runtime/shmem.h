@@ -91,10 +91,13 @@ typedef struct SfLeasing
 	SfLeaseStatus status;		/* under SfShmem.lock */
 } SfLeasing;
 
-/* SfIdentity.shards */
+/* SfIdentity.shards: all are this server's own, or */
 #define SF_SHARDS_OWN		0
 #define SF_SHARDS_COPIED	1	/* another server's, and not accepted yet */
-#define SF_SHARDS_LOGGED	2	/* the same, and the log says so */
+#define SF_SHARDS_SEEN		2	/* some are refused: seen_shards */
+#define SF_SHARDS_SHARED	(SF_SHARDS_COPIED | SF_SHARDS_SEEN)
+#define SF_SHARDS_LOGGED	4	/* and the log says so */
+#define SF_SHARDS_UNCLAIMED 8	/* the claim could not be written */
 
 /* SfIdentity.node is an SfServerNumber, and: */
 #define SF_NODE_COPIED		(UINT64CONST(1) << 32)	/* another server's, and
@@ -102,7 +105,8 @@ typedef struct SfLeasing
 #define SF_NODE_SEEN		(UINT64CONST(1) << 33)	/* and that one was seen
 													 * running */
 #define SF_NODE_RECORDED	(UINT64CONST(1) << 34)	/* the list of servers has
-													 * it, and it is used */
+													 * it, it is used, and the
+													 * claim is written */
 
 /* a bitmap of shards */
 #define SF_SHARDS_WORDS		SF_RANGES_WORDS(SF_RANGES_MAX)
@@ -122,8 +126,8 @@ typedef struct SfIdentity
 								 * a failure to read it would throw an error */
 	bool		follows;		/* it began as a standby, and has made no ID */
 	bool		marked;			/* it has its marker */
-	bool		claimed;		/* the claim is written */
-	uint32		seen_shards[SF_SHARDS_WORDS];	/* of servers seen running */
+	uint32		seen_shards[SF_SHARDS_WORDS];	/* refused: servers that were
+												 * seen running make them */
 	char		reason[MAXPGPATH + 64]; /* why it is another server */
 } SfIdentity;
 

@@ -191,7 +191,7 @@ $copy->backup('other');
 $copy->stop;
 passes($copy, 'and again');
 set_conf($copy, "snowflake.node_id = '1'");
-$copy->poll_query_until('postgres', q{SELECT found ~ '^2; .*is refused: The server of which this one is a copy runs now, and has node id 1'
+$copy->poll_query_until('postgres', q{SELECT found ~ '^2; .*is refused: Another server with these data runs now, and has node id 1'
 	FROM snowflake_status() WHERE check_name = 'node id'}) or die;
 is(query($copy, 'SELECT snowflake_node(snowflake_nextval())'), '2', 'a reload does not give it that of its original, which runs');
 $copy->stop;

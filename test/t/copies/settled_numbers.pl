@@ -4,8 +4,12 @@
 #
 # takes: 25 s
 use SnowflakeTest;
+use Fcntl;
+use POSIX qw(mkfifo);
 
 my $shard = 'SELECT snowflake_shard_nextval(3)';
+my $claim = 'global/pgsql_tmp/snowflake_claim';
+my %held;
 my $is_copy = qr/SF401: this data directory is a copy of another server's/;
 my $runs = qr/is a copy of another server's\n.*DETAIL:  Another server with these data was seen running on this machine, and has node id \d, too/s;
 my $says = q{SELECT status || ' ' || found FROM snowflake_status() WHERE check_name = 'node id'};
@@ -19,6 +23,41 @@ sub fill_disk
 
 	mkdir $_ or die "$_: $!" foreach @in_the_way;
 	return sub { rmdir $_ or die "$_: $!" foreach @in_the_way };
+}
+
+# Let a process stop where it has opened a file of a server to write it. Return what waits
+# until it is there, and what lets it go on.
+sub hold_write
+{
+	my ($node, $pid, $file) = @_;
+	my $name = $node->data_dir . "/$file.$pid.tmp";
+
+	mkfifo($name, 0600) or die "$name: $!";
+	sysopen(my $pipe, $name, O_RDWR | O_NONBLOCK) or die "$name: $!";
+	1 while syswrite($pipe, '-' x 4096);
+	return (
+		sub {
+			wait_until(sub { grep { (readlink // '') eq $name } glob "/proc/$pid/fd/*" }, "process $pid to open $name");
+		},
+		sub { sysread($pipe, my $content, 1 << 20); unlink $name; $held{$name} = $pipe });
+}
+
+# Return the node id in a server's claim, or '' if there is none.
+sub claimed
+{
+	my ($node) = @_;
+	my $number = unpack 'x16 L', slurp_file($node->data_dir . "/$claim");
+	return $number == 0 ? '' : $number - 1;
+}
+
+# Give a running server shards, and wait until they are there.
+sub give_shards
+{
+	my ($node, $shards) = @_;
+
+	set_conf($node, "snowflake.shards = '$shards'");
+	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '$shards'") or die 'no reload';
+	return;
 }
 
 # Give a running server a number, and wait until it is there.
@@ -63,7 +102,7 @@ $standby->promote;
 foreach my $when ('before its first ID', 'after it')
 {
 	set_conf($standby, "snowflake.node_id = '1'");
-	ok($standby->poll_query_until('postgres', q{SELECT found ~ 'refused: The server of which this one is a copy runs now, and has node id 1'
+	ok($standby->poll_query_until('postgres', q{SELECT found ~ 'refused: Another server with these data runs now, and has node id 1'
 		FROM snowflake_status() WHERE check_name = 'node id'}), "$when, no reload gives a promoted standby the number of a server that runs");
 	is(query($standby, 'SELECT snowflake_node(snowflake_nextval())'), '3', 'it keeps its own');
 	give($standby, 3);
@@ -81,8 +120,7 @@ like(query($standby, $next), qr/^\d+$/, 'and makes IDs');
 # a reload brings shards, long after the promotion
 give($standby, 4);
 $standby->restart;
-set_conf($standby, "snowflake.shards = '3'");
-$standby->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '3'") or die 'no reload';
+give_shards($standby, '3');
 like(query($standby, $shard), qr/^\d+$/, 'shards of a promoted standby are its own');
 
 # a standby of it has the number of the first server
@@ -125,7 +163,6 @@ $full->stop;
 
 # ---- a claim that cannot be written at first ----
 
-my $claim = 'global/pgsql_tmp/snowflake_claim';
 my $copy_alone = server_from('unclaimed', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
 mkdir $copy_alone->data_dir . '/global/pgsql_tmp' or die $!;
 $make_room = fill_disk($copy_alone, $claim);
@@ -135,13 +172,98 @@ query($copy_alone, $next);
 ok(-e $copy_alone->data_dir . "/$claim", 'lets others see that it makes IDs, once it can');
 $copy_alone->stop;
 
+# ---- a claim that cannot be written later, or is written late ----
+
+my $owner = start_server('owner', 'max_wal_senders = 10', "snowflake.node_id = '11'");
+$owner->backup('owner');
+my $postmaster = (split /\n/, slurp_file($owner->data_dir . '/postmaster.pid'))[0];
+query($owner, $next);
+my $in_the_way = $owner->data_dir . "/$claim.$postmaster.tmp";
+mkdir $in_the_way or die $!;
+give($owner, 12);
+rmdir $in_the_way or die $!;
+wait_until(sub { query($owner, $next); claimed($owner) eq 12 }, 'the claim');
+pass('calls for a node id whose claim a reload could not write do so');
+$owner->append_conf('postgresql.conf', "snowflake.node_id = '13'");
+mkdir $in_the_way or die $!;
+give_shards($owner, 5);
+is(claimed($owner), 12, 'nor could a reload of shards');
+rmdir $in_the_way or die $!;
+wait_until(sub { query($owner, 'SELECT snowflake_shard_nextval(5)'); claimed($owner) eq 13 }, 'the claim of shards');
+pass('... which calls for shards do');
+
+# a session that writes what the postmaster has changed since
+mkdir $in_the_way or die $!;
+give($owner, 14);
+rmdir $in_the_way or die $!;
+my $late = $owner->background_psql('postgres');
+my $pid = $late->query('SELECT pg_backend_pid()');
+my ($wait, $go_on) = hold_write($owner, $pid, $claim);
+$late->query_until(qr//, "$next;\n");
+$wait->();
+give($owner, 15);
+is(claimed($owner), 15, 'a reload brings a node id while a session writes the last one');
+$go_on->();
+$late->query('SELECT 1');
+is(claimed($owner), 15, '... which writes again');
+$late->quit;
+
+# an accept that fails
+my $failing = server_from('failing', $primary, 'backup', [ "snowflake.node_id = '1'", "snowflake.copy_check = 'error'" ]);
+$failing->start;
+is(claimed($failing), '', 'a copy claims nothing that it refuses');
+$make_room = fill_disk($failing, $record);
+(undef, undef, $err) = $failing->psql('postgres', $accept);
+like($err, qr/ERROR:  could not create file "$record/, 'nor');
+is(claimed($failing), '', '... after an accept that failed');
+$make_room->();
+$failing->stop;
+
+# ---- a first call that takes the node while a reload decides ----
+
+my $other = server_from('other', $owner, 'owner', [ "snowflake.node_id = ''", "snowflake.shards = ''" ]);
+$other->start;
+give($other, 16);
+($wait, $go_on) = hold_write($other, (split /\n/, slurp_file($other->data_dir . '/postmaster.pid'))[0], $claim);
+my $first = $other->background_psql('postgres');
+$first->query('SELECT 1');
+set_conf($other, "snowflake.node_id = '15'");
+$wait->();
+is($first->query('SELECT snowflake_node(snowflake_nextval())'), '16', 'a first call takes the last node id');
+$go_on->();
+$first->quit;
+$other->poll_query_until('postgres', q{SELECT current_setting('snowflake.node_id') = '15'}) or die 'no reload';
+refused($other, "SET statement_timeout = '60s'; $next", '55000', $runs, 'calls after that do not hang, but are refused');
+$other->stop;
+
+# ---- a reload brings shards that a copy has ----
+
+my $of_owner = server_from('of_owner', $owner, 'owner', [ "snowflake.node_id = '17'", "snowflake.shards = '6'", "snowflake.copy_check = 'warn'" ]);
+$of_owner->start;
+like(query($of_owner, 'SELECT snowflake_shard_nextval(6)'), qr/^\d+$/, 'a copy has shard 6');
+give_shards($owner, '5,6');
+refused($owner, 'SELECT snowflake_shard_nextval(6)', '55000',
+	qr/another server with these data has shards of this one\n.*DETAIL:  Another server with these data was seen running on this machine, and has shard 6, too\./s,
+	'a reload that brings it to the original is refused it');
+like_log($owner, qr/SF401: another server with these data has shards of this one\n/, 0, 'the log says so');
+like(query($owner, 'SELECT snowflake_shard_nextval(5)'), qr/^\d+$/, '... but not what it has had');
+is(query($owner, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'error', '... and a check');
+refused($owner, $accept, '55000', qr/and has shard 6, too:/, '... nor can it be accepted');
+give_shards($owner, '5');
+is(query($owner, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'ok', 'a reload takes it away');
+give_shards($owner, '5,6');
+$of_owner->stop;
+refused($owner, 'SELECT snowflake_shard_nextval(6)', '55000', qr/and has shard 6, too\./, 'it is refused while nobody decides anew');
+query($owner, $accept);
+like(query($owner, 'SELECT snowflake_shard_nextval(6)'), qr/^\d+$/, 'until it is accepted');
+$owner->stop;
+
 # ---- a reload brings shards to a copy ----
 
 my $of_7 = 'SELECT snowflake_shard_nextval(7)';
 $copy = server_from('shards', $primary, 'backup', [ "snowflake.node_id = '7'", "snowflake.copy_check = 'warn'" ]);
 unlike(started($copy), $is_copy, 'a copy without shards, and with a number of its own');
-set_conf($copy, "snowflake.shards = '7'");
-$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '7'") or die 'no reload';
+give_shards($copy, '7');
 query($copy, $of_7);
 like_log($copy, qr/$is_copy\n.*DETAIL:  It comes from a backup/, 0, 'the first call for the shards that a reload brings says so');
 $copy->stop;
@@ -157,8 +279,7 @@ is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copi
 refused($copy, $accept, '55000', qr/another server with these data runs\n.*DETAIL:  That server runs on this machine, and has shard 7, too:/s,
 	'and cannot be accepted');
 like(query($copy, "SELECT $_"), qr/^\d+$/, "but not $_") foreach 'snowflake_nextval()', 'snowflake_shard_nextval(8)';
-set_conf($primary, "snowflake.shards = '8'");
-$primary->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '8'") or die 'no reload';
+give_shards($primary, '8');
 $copy->restart;
 like(query($copy, $of_7), qr/^\d+$/, 'a reload has brought the other server other ones');
 my $hint = refused($copy, 'SELECT snowflake_shard_nextval(8)', '55000', qr/and has shard 8, too/, 'which it has now');
