@@ -98,10 +98,18 @@ find_node(void)
 }
 
 static bool
-are_shards_copied(void)
+has_flag(uint32 flag)
 {
-	return (pg_atomic_read_u32(&sf_shmem->identity.shards) &
-			SF_SHARDS_COPIED) != 0;
+	return (pg_atomic_read_u32(&sf_shmem->identity.shards) & flag) != 0;
+}
+
+static void
+set_flag(uint32 flag, bool on)
+{
+	if (on)
+		(void) pg_atomic_fetch_or_u32(&sf_shmem->identity.shards, flag);
+	else
+		(void) pg_atomic_fetch_and_u32(&sf_shmem->identity.shards, ~flag);
 }
 
 /* Return true if another server has this node id, too, if it runs. */
@@ -207,7 +215,7 @@ write_list(uint64 word, bool accepted, int elevel)
 	memset(&own, 0, sizeof(own));
 	own.server = sf_identity_server();
 	own.place = hash_place();
-	own.shards = accepted || !are_shards_copied();
+	own.shards = accepted || !has_flag(SF_SHARDS_COPIED);
 	do
 	{
 		own.node = node;
@@ -286,7 +294,7 @@ refuses_node(uint64 word)
 static bool
 refuses_shard(uint32 shard)
 {
-	return (are_shards_copied() && sf_copy_check == SF_CHECK_ERROR) ||
+	return (has_flag(SF_SHARDS_COPIED) && sf_copy_check == SF_CHECK_ERROR) ||
 		(sf_copy_check != SF_CHECK_OFF &&
 		 sf_ranges_has(sf_shmem->identity.seen_shards, shard));
 }
@@ -308,28 +316,26 @@ look(SfServerNumber node)
 static void
 refuse_seen(const uint32 *opening)
 {
-	SfIdentity *identity = &sf_shmem->identity;
+	uint32	   *before = sf_shmem->identity.seen_shards;
 	uint32		refused[SF_SHARDS_WORDS] = {0};
-	uint32		set = 0;
+	bool		copied = has_flag(SF_SHARDS_COPIED);
+	bool		any = false;
 
 	for (int i = 0; i < sf_shmem->nshards; i++)
 	{
 		bool		open = sf_shard_is_open(i);
+		bool		has = opening == NULL ? open : sf_ranges_has(opening, i);
 
 		if (!sf_ranges_has(seen, i) ||
-			!(are_shards_copied() ||
-			  ((opening == NULL ? open : sf_ranges_has(opening, i)) &&
-			   (!open || sf_ranges_has(identity->seen_shards, i)))))
+			!(copied || (has && (!open || sf_ranges_has(before, i)))))
 			continue;
 		sf_ranges_add(refused, i);
-		set = SF_SHARDS_SEEN;
+		any = true;
 	}
-	if (!are_shards_copied() &&
-		memcmp(identity->seen_shards, refused, sizeof(refused)) != 0)
-		(void) pg_atomic_fetch_and_u32(&identity->shards, ~SF_SHARDS_LOGGED);
-	(void) pg_atomic_fetch_or_u32(&identity->shards, set);
-	memcpy(identity->seen_shards, refused, sizeof(refused));
-	(void) pg_atomic_fetch_and_u32(&identity->shards, ~SF_SHARDS_SEEN | set);
+	set_flag(SF_SHARDS_SEEN, any);
+	if (!copied && memcmp(before, refused, sizeof(refused)) != 0)
+		set_flag(SF_SHARDS_LOGGED, false);
+	memcpy(before, refused, sizeof(refused));
 }
 
 /*
@@ -387,33 +393,21 @@ find_made(SfServerNumber coming, const uint32 *opening, bool accepting,
 static void
 claim(SfServerNumber coming, const uint32 *opening, bool accepting)
 {
-	SfIdentity *identity = &sf_shmem->identity;
 	Made		made;
 	Made		now;
+	bool		written;
 
 	find_made(coming, opening, accepting, &now);
 	do
 	{
 		made = now;
-		if (sf_original_claim(&list, made.node, made.shards))
-			(void) pg_atomic_fetch_and_u32(&identity->shards,
-										   ~SF_SHARDS_UNCLAIMED);
-		else
-		{
-			(void) pg_atomic_fetch_or_u32(&identity->shards,
-										  SF_SHARDS_UNCLAIMED);
-			(void) pg_atomic_fetch_and_u64(&identity->node,
+		written = sf_original_claim(&list, made.node, made.shards);
+		set_flag(SF_SHARDS_UNCLAIMED, !written);
+		if (!written)
+			(void) pg_atomic_fetch_and_u64(&sf_shmem->identity.node,
 										   ~SF_NODE_RECORDED);
-		}
 		find_made(coming, opening, accepting, &now);
 	} while (memcmp(&made, &now, sizeof(made)) != 0);
-}
-
-static bool
-is_unclaimed(void)
-{
-	return (pg_atomic_read_u32(&sf_shmem->identity.shards) &
-			SF_SHARDS_UNCLAIMED) != 0;
 }
 
 /* Log that this is a copy, as far as this number is concerned. */
@@ -421,7 +415,7 @@ static void
 log_copy(SfServerNumber number, const char *directory)
 {
 	const char *reason = sf_shmem->identity.reason;
-	bool		copied = number != SF_SHARDS || are_shards_copied();
+	bool		copied = number != SF_SHARDS || has_flag(SF_SHARDS_COPIED);
 	char	   *runs = "";
 
 	if (sf_copy_check == SF_CHECK_OFF)
@@ -447,13 +441,10 @@ log_copy(SfServerNumber number, const char *directory)
 static void
 log_shared_shards(void)
 {
-	pg_atomic_uint32 *shards = &sf_shmem->identity.shards;
-
-	if (!sf_settings_has_shards() ||
-		(pg_atomic_read_u32(shards) & SF_SHARDS_SHARED) == 0 ||
-		(pg_atomic_fetch_or_u32(shards, SF_SHARDS_LOGGED) &
-		 SF_SHARDS_LOGGED) != 0)
+	if (!sf_settings_has_shards() || !has_flag(SF_SHARDS_SHARED) ||
+		has_flag(SF_SHARDS_LOGGED))
 		return;
+	set_flag(SF_SHARDS_LOGGED, true);
 	log_copy(SF_SHARDS, NULL);
 }
 
@@ -515,7 +506,8 @@ take(uint64 word, bool used)
 	if (written && (used || !(follows() || is_shared(node))))
 		(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
 											  word | SF_NODE_RECORDED);
-	if (is_unclaimed())			/* after that: it clears it if it fails */
+	if (has_flag(SF_SHARDS_UNCLAIMED))	/* after that: it clears it if it
+										 * fails */
 		claim(SF_NO_NUMBER, NULL, false);
 }
 
@@ -647,8 +639,7 @@ bool
 sf_identity_is_copy(void)
 {
 	return (find_node() & SF_NODE_COPIED) != 0 ||
-		((pg_atomic_read_u32(&sf_shmem->identity.shards) &
-		  SF_SHARDS_SHARED) != 0 && sf_settings_has_shards());
+		(has_flag(SF_SHARDS_SHARED) && sf_settings_has_shards());
 }
 
 /*
@@ -738,7 +729,7 @@ sf_identity_require_slowly(SfServerNumber node)
 	if (refuses_node(word))
 		refuse_copy(true, (word & SF_NODE_SEEN) != 0, "node id",
 					sf_server_number_value(node));
-	if ((word & SF_NODE_COPIED) == 0 || is_unclaimed())
+	if ((word & SF_NODE_COPIED) == 0 || has_flag(SF_SHARDS_UNCLAIMED))
 		record(word);
 	return true;
 }
@@ -748,10 +739,10 @@ sf_identity_require_shard_slowly(uint32 shard)
 {
 	sf_require_shard(shard);
 	if (refuses_shard(shard))
-		refuse_copy(are_shards_copied(),
+		refuse_copy(has_flag(SF_SHARDS_COPIED),
 					sf_ranges_has(sf_shmem->identity.seen_shards, shard),
 					"shard", shard);
-	if (is_unclaimed() && may_retry())
+	if (has_flag(SF_SHARDS_UNCLAIMED) && may_retry())
 		claim(SF_NO_NUMBER, NULL, false);
 }
 
@@ -766,7 +757,7 @@ sf_identity_retry(void)
 	if (node != SF_NO_NUMBER && (word & SF_NODE_COPIED) == 0 &&
 		!sf_servers_is_settled(&list, sf_identity_server(), node))
 		take(word, false);
-	if (is_unclaimed())
+	if (has_flag(SF_SHARDS_UNCLAIMED))
 		claim(SF_NO_NUMBER, NULL, false);
 }
 
@@ -810,7 +801,7 @@ require_gone(void)
 	for (int i = 0; i < sf_shmem->nshards; i++)
 	{
 		if (shared == NULL && sf_shard_is_open(i) && sf_ranges_has(seen, i) &&
-			(are_shards_copied() ||
+			(has_flag(SF_SHARDS_COPIED) ||
 			 sf_ranges_has(sf_shmem->identity.seen_shards, i)))
 			shared = psprintf("shard %d", i);
 	}
@@ -848,7 +839,7 @@ sf_identity_accept(void)
 		(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
 											  (SfServerNumber) word);
 		memset(identity->seen_shards, 0, sizeof(identity->seen_shards));
-		(void) pg_atomic_fetch_and_u32(&identity->shards, SF_SHARDS_UNCLAIMED);
+		set_flag(SF_SHARDS_SHARED | SF_SHARDS_LOGGED, false);
 	}
 	PG_FINALLY();
 	{
