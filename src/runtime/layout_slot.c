@@ -95,19 +95,24 @@ sf_layout_slot_exists(const SfLayout *layout)
 char *
 sf_layout_slots_remedy(const SfLayout *layout)
 {
-	SfSettingLine line = {"snowflake.max_layouts"};
+	SfSettingLine line = {"snowflake.layouts"};
 	StringInfoData list;
 	char		text[SF_LAYOUT_TEXT_SIZE];
 	SfLayout	used;
-	bool		named = layout != NULL;
-	bool		full = sf_max_layouts == SF_MAX_LAYOUTS;
+	bool		more = layout == NULL || sf_nother_layouts == SF_MAX_LAYOUTS;
 
-	for (int i = 1; full && layout == NULL && sf_layout_slot_read(i, &used); i++)
+	if (more && sf_max_layouts < SF_MAX_LAYOUTS)
+	{
+		line[0] = "snowflake.max_layouts";
+		line[1] = psprintf("%d", Min(2 * sf_max_layouts, SF_MAX_LAYOUTS));
+		return psprintf("For more, %s",
+						sf_settings_step(&line, 1, SF_APPLY_RESTART));
+	}
+	/* then one in use needs a place of its own */
+	for (int i = 1; layout == NULL && sf_layout_slot_read(i, &used); i++)
 		layout = sf_layout_has_place(&used) ? NULL : &used;
-	line[1] = psprintf("%d", Min(2 * sf_max_layouts, SF_MAX_LAYOUTS));
 	if (layout == NULL || sf_nother_layouts == SF_MAX_LAYOUTS)
-		return full ? NULL : psprintf("For more, %s",
-									  sf_settings_step(&line, 1, SF_APPLY_RESTART));
+		return NULL;
 	initStringInfo(&list);
 	for (int i = 0; i < sf_nother_layouts; i++)
 	{
@@ -115,10 +120,8 @@ sf_layout_slots_remedy(const SfLayout *layout)
 		appendStringInfo(&list, "%s, ", text);
 	}
 	sf_layout_print(layout, text, sizeof(text));
-	line[0] = "snowflake.layouts";
 	line[1] = psprintf("%s%s", list.data, text);
-	return psprintf("To give %s a place that no role can take, %s",
-					named ? "it" : psprintf("\"%s\"", text),
+	return psprintf("To give it a place that no role can take, %s",
 					sf_settings_step(&line, 1, SF_APPLY_RESTART));
 }
 
