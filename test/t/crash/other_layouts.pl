@@ -237,4 +237,21 @@ cmp_ok(query($heir, "SELECT extract(epoch FROM snowflake_timestamp($out, '$coars
 	'no tick of a second goes beyond the end of the lease');
 $heir->stop;
 
+# ---- advice ----
+
+my $full = new_server('full', "snowflake.node_id = ''", 'snowflake.max_layouts = 1');
+$full->start;
+query($full, 'CREATE EXTENSION snowflake');
+set_conf($full, "snowflake.node_id = '40'");
+$full->poll_query_until('postgres', q{SELECT current_setting('snowflake.node_id') = '40'}) or die 'no reload';
+refused($full, q{SELECT snowflake_nextval('timestamp:42 node:5 sequence:16')}, '55000', qr/node id 40 does not fit the layout/,
+	'before its first call, too, a node id that does not fit is named rather than a setting that would not help');
+$full->append_conf('postgresql.conf', 'snowflake.max_layouts = 64');
+$full->restart;
+query($full, q{SELECT count(snowflake_nextval(format('timestamp:41 node:10 sequence:12 epoch:%s', date '2000-01-01' + i))) FROM generate_series(1, 63) i});
+like(query($full, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'other layouts'}),
+	qr/^To give it a place that no role can take, .*\nsnowflake\.layouts = 'timestamp:41 node:10 sequence:12 epoch:2000-01-02'\n/,
+	'where snowflake.max_layouts is at its most, a check names snowflake.layouts');
+$full->stop;
+
 done_testing();
