@@ -98,6 +98,7 @@ const programs = {
 			assert.deepStrictEqual(asked.match(/^(CREATE|ALTER|DROP) .*$/gm).sort(), [
 				'DROP VIEW "public"."pg_stat_snowflake";',
 				'DROP VIEW "public"."pg_stat_snowflake_layouts";',
+				'DROP VIEW "public"."snowflake_feed_servers";',
 				'DROP VIEW "public"."snowflake_horizon_holders";']);
 		});
 	},

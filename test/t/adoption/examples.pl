@@ -318,7 +318,7 @@ foreach my $name (grep { $program{$_} } @wanted)
 	# no tool has dropped an object of the extension, or taken one into its schema
 	is(query($node, q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class
 			WHERE relname ~ 'snowflake' AND relnamespace = 'public'::regnamespace}, database => $name),
-		'pg_stat_snowflake pg_stat_snowflake_layouts snowflake_horizon_holders', "$name: the extension's views are there");
+		'pg_stat_snowflake pg_stat_snowflake_layouts snowflake_feed_servers snowflake_horizon_holders', "$name: the extension's views are there");
 	is(join("\n", map { /^fixture (.*)/ } @$lines), 'from a fixture', "$name: it loads fixtures") if $name eq 'rails';
 	is(join("\n", sort map { /^reflected CREATE TABLE (\w+) .*?( DEFAULT .*?) NOT NULL/ ? "$1$2" : () } @$lines),
 		"notes DEFAULT snowflake_generate('javascript'::text)\norder_lines DEFAULT snowflake_generate()\norders DEFAULT snowflake_generate()",
