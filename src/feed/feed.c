@@ -15,8 +15,8 @@
  * horizon, it raises its counters to the clock (sf_generator_pass_time()).
  *
  * A server that joins may have a clock that is behind, and readers may be
- * above its IDs already.  So its first horizon must be above all that it finds
- * in the table.
+ * above its IDs already.  So its first horizon must not be below one that it
+ * finds in the table, but for those that lie too far ahead of its clock.
  *
  * The table is an ordinary one, of whoever made it: the extension's own would
  * be in no publication after a restore.  So it may be a trap.  It is read and
