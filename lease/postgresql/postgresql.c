@@ -834,7 +834,10 @@ open_postgresql(const char *url, const SfBackendConfig *config, char *reason,
 	pg.url = url;
 	pg.config = config;
 	if (!leaves_thread)
+	{
+		pg_atomic_init_u32(&thread.state, THREAD_NONE);
 		on_proc_exit(leave_thread, (Datum) 0);
+	}
 	leaves_thread = true;
 	return true;
 }

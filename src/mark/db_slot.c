@@ -29,6 +29,9 @@
 /* The private slot for durable numbers that this transaction has created. */
 static SfDatabase own_slot;
 
+/* Stands for no database: its mark is 0. */
+SfDatabase	sf_no_database;
+
 static uint32 wait_event_mark = 0;
 
 SfDatabaseSlot *sf_databases = NULL;
@@ -40,6 +43,18 @@ sf_db_slots_size(void)
 	return mul_size(sf_max_databases, sizeof(SfDatabaseSlot));
 }
 
+/* Set up a slot: a free one, or one that is no part of the shared memory. */
+static void
+initialize(SfDatabase *database, Oid oid, int64 mark)
+{
+	database->oid = oid;
+	database->attached = 0;
+	LWLockInitialize(&database->lock, sf_shmem->lock->tranche);
+	ConditionVariableInit(&database->changed);
+	pg_atomic_init_u64(&database->mark, mark);
+	pg_atomic_init_u64(&database->early, 0);
+}
+
 /* Create them, all free. */
 void
 sf_db_slots_create(void)
@@ -49,16 +64,8 @@ sf_db_slots_create(void)
 	sf_databases = sf_shmem_create_part("snowflake databases",
 										sf_db_slots_size(), &found);
 	for (int i = 0; i < sf_max_databases && !found; i++)
-	{
-		SfDatabase *database = &sf_databases[i].database;
-
-		database->oid = InvalidOid;
-		database->attached = 0;
-		LWLockInitialize(&database->lock, sf_shmem->lock->tranche);
-		ConditionVariableInit(&database->changed);
-		pg_atomic_init_u64(&database->mark, 0);
-		pg_atomic_init_u64(&database->early, 0);
-	}
+		initialize(&sf_databases[i].database, InvalidOid, 0);
+	initialize(&sf_no_database, InvalidOid, 0);
 }
 
 /*
@@ -209,13 +216,7 @@ sf_db_slot_published_mark(void)
 SfDatabase *
 sf_db_slot_make_own(void)
 {
-	int64		mark = sf_db_slot_published_mark();
-
-	own_slot.oid = MyDatabaseId;
-	LWLockInitialize(&own_slot.lock, sf_shmem->lock->tranche);
-	ConditionVariableInit(&own_slot.changed);
-	pg_atomic_init_u64(&own_slot.mark, mark);
-	pg_atomic_init_u64(&own_slot.early, 0);
+	initialize(&own_slot, MyDatabaseId, sf_db_slot_published_mark());
 	return &own_slot;
 }
 

@@ -77,18 +77,12 @@
 #include "runtime/settings.h"
 #include "storage/pmsignal.h"
 
-/*
- * Stands for no database: its mark is 0.  Zeros need no pg_atomic_init_u64()
- * where atomics are not simulated, as counter.h demands.
- */
-static SfDatabase no_database;
-
-SfDatabase *sf_mark_attached = &no_database;
+SfDatabase *sf_mark_attached = &sf_no_database;
 
 static void
 detach_mark(void)
 {
-	sf_mark_attached = &no_database;
+	sf_mark_attached = &sf_no_database;
 }
 
 /* What to do besides making the two marks equal. */
@@ -171,9 +165,9 @@ attach(int64 need_ms)
 	/* nobody drops them before release() */
 	sf_durable_numbers_hold(detach_mark);
 	slot = sf_mark_attached;
-	sf_mark_attached = &no_database;	/* in case of an error */
+	sf_mark_attached = &sf_no_database; /* in case of an error */
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
-	if (slot == &no_database)
+	if (slot == &sf_no_database)
 		slot = numbers.is_new ? sf_db_slot_make_own() : sf_db_slot_take();
 
 	/* another configuration is refused; false: none is recorded yet */
@@ -607,7 +601,7 @@ sf_mark_advance(int64 floor_ms)
 	/* an invalidation may have detached us since the caller's checks began */
 	sf_mark_require();
 	slot = sf_mark_attached;
-	Assert(slot != &no_database);
+	Assert(slot != &sf_no_database);
 	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
 	(void) sf_db_slot_lock(slot, 0);
 	sf_clock_jump_look(&clock);

@@ -58,6 +58,7 @@ extern SfDatabaseSlot *sf_databases;	/* sf_max_databases of them */
  * change of the extension's sequences, an empty slot, whose mark is 0.
  */
 extern SfDatabase *sf_mark_attached;
+extern SfDatabase sf_no_database;
 
 extern void sf_mark_load(void);
 extern void sf_mark_extend(int64 need_ms);
