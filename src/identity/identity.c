@@ -401,6 +401,7 @@ claim(SfServerNumber coming, const uint32 *opening, bool accepting)
 	do
 	{
 		made = now;
+		read_list();
 		written = sf_original_claim(&list, made.node, made.shards);
 		set_flag(SF_SHARDS_UNCLAIMED, !written);
 		if (!written)
@@ -526,7 +527,6 @@ sf_identity_become(SfServerNumber node)
 	Assert(!IsUnderPostmaster);
 	if (sf_identity_server() == 0)
 		return;					/* the start does it, or nothing is to do */
-	read_list();
 	claim(node, NULL, true);	/* of two that look now, one sees the other */
 	directory = find_rival(node);
 	refuse_seen(NULL);
@@ -827,7 +827,6 @@ sf_identity_accept(void)
 	SfIdentity *identity = &sf_shmem->identity;
 	uint64		word = find_node();
 
-	read_list();
 	/* of two that look now, one sees the other */
 	claim(SF_NO_NUMBER, NULL, true);
 	PG_TRY();
