@@ -202,11 +202,12 @@ prepare_server() {
 	export PG_CONFIG
 	bindir=$("$PG_CONFIG" --bindir)
 	[ -x "$bindir/postgres" ] || die "There is no server in $bindir; PG_CONFIG chooses one."
-	[ "$(id -u)" = 0 ] || return 0
-	id postgres >/dev/null 2>&1 || useradd --system --shell /bin/sh postgres
-	chown postgres "$scratch"
+	if [ "$(id -u)" = 0 ]; then
+		id postgres >/dev/null 2>&1 || useradd --system --shell /bin/sh postgres
+		chown postgres "$scratch"
+	fi
 	is_for_postgres "$scratch" ||
-		die "The user \"postgres\" cannot enter $scratch, or make cannot: choose another TMPDIR, without blanks in its path."
+		die "The server's user, or make, cannot use $scratch: choose another TMPDIR, without blanks in its path."
 }
 
 # Run a command as "postgres", who may be unable to enter this script's current and home
