@@ -59,7 +59,7 @@ put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms)
 						   sf_timefmt_span(sf_clock_wall_ms() - since_ms)),
 				  is_own(row) ?
 				  psprintf(SF_FEED_PUBLISH_REMEDY, sf_extschema()) :
-				  psprintf("Start that server, and see its own snowflake_status(). Only if it never comes back, and all of its rows that still can have arrived, run%s: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
+				  psprintf("Start that server, and see its own snowflake_status(). Only if it never comes back, and none of its rows is still on its way, run%s: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
 						   RecoveryInProgress() ? " on the primary" : "",
 						   sf_extschema(), row->server));
 }
