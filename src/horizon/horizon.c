@@ -97,6 +97,7 @@
 #include "access/xlog.h"
 #include "base/message.h"
 #include "catalog/pg_authid.h"
+#include "common/hashfn.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -219,15 +220,16 @@ find_prepared(const Prepared *list, int count, TransactionId xid)
 #define NRANGES		(SF_PENDING_RANGES + SF_OVERFLOW_RANGES)
 
 /*
- * The key of a kept answer.  The first three words tell a transaction's
- * snapshots apart: two snapshots with the same xmax differ only by
- * transactions that have ended, so they differ in xmin or xcnt.
+ * The key of a kept answer, without padding.  The first three members tell a
+ * transaction's snapshots apart.  The number of running transactions would not
+ * do: while one is prepared, and waits for a synchronous standby, a snapshot
+ * has its ID twice.
  */
 typedef struct Question
 {
+	uint64		running;		/* hash of the IDs of running transactions */
 	TransactionId xmin;
 	TransactionId xmax;
-	uint32		xcnt;
 	int32		shard;			/* or SF_NO_SHARD */
 	int32		slot;			/* of the layout; unused for a shard */
 } Question;
@@ -553,8 +555,11 @@ ask_bound(int shard, int slot, const SfLayout *layout,
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	Question	question = {
+		.running = hash_bytes_extended((unsigned char *) snapshot->xip,
+									   snapshot->xcnt * sizeof(TransactionId),
+									   0),
 		.xmin = snapshot->xmin, .xmax = snapshot->xmax,
-		.xcnt = snapshot->xcnt, .shard = shard, .slot = slot
+		.shard = shard, .slot = slot
 	};
 	bool		found;
 	Kept	   *kept = hash_search(kept_answers(), &question, HASH_ENTER,

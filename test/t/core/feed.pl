@@ -6,7 +6,9 @@ use SnowflakeTest;
 
 my $node = new_server('main', "snowflake.shards = '0-49'",
 	'max_prepared_transactions = 40', 'synchronous_commit = off',
-	'wal_level = logical', 'autovacuum = off');
+	'wal_level = logical', 'autovacuum = off',
+	# who sets synchronous_commit waits for ever
+	"synchronous_standby_names = 'nobody'");
 start_with_clock($node, '+0');
 query($node, q{
 	CREATE EXTENSION snowflake;
@@ -222,6 +224,28 @@ query($node, q{COMMIT PREPARED 'one'});
 delivers($b, '', '... for an older snapshot until that ends');
 $b->query_safe('COMMIT');
 delivers(undef, '1 2' . ' 3' x 100, '... and for others until it ends');
+
+# The one that is being prepared waits for its standby, and a snapshot has its transaction ID
+# twice: as many as before, when another has ended.
+anew();
+$a->query_safe('BEGIN; SET LOCAL client_min_messages = error;
+	SET LOCAL synchronous_commit = on; INSERT INTO other VALUES (1)');
+$b->query_safe('BEGIN; ' . insert(1));
+query($node, insert(2));
+# the planner does not ask
+$c->query_safe(q{BEGIN; DECLARE held CURSOR FOR
+	SELECT string_agg(c::text, ' ' ORDER BY id) FILTER (WHERE id < snowflake_horizon()) FROM t});
+$a->query_until(qr/begun/, "\\echo begun\nPREPARE TRANSACTION 'waits';\n");
+wait_until { query($node, q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'}) }
+  'nobody waits for a synchronous standby';
+$b->query_safe('COMMIT');
+$c->query_safe('SELECT snowflake_horizon()');
+is($c->query_safe('FETCH held'), '',
+	'a cursor does not get the answer of a later snapshot with as many transaction IDs');
+$c->query_safe('COMMIT');
+query($node, q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'});
+$a->query(q{ROLLBACK PREPARED 'waits'});
+delivers(undef, '1 2', '... and both rows are delivered');
 
 # one session prepares more transactions than its ring can hold
 anew();
