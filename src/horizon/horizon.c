@@ -95,6 +95,7 @@
 
 #include "access/twophase.h"
 #include "access/xlog.h"
+#include "base/clock.h"
 #include "base/message.h"
 #include "catalog/pg_authid.h"
 #include "common/hashfn.h"
@@ -647,17 +648,40 @@ to_id(const SfLayout *layout, uint64 position, int64 maker)
 }
 
 /*
+ * Return true if there may be IDs of other nodes at this position of a layout,
+ * or above.
+ */
+static bool
+is_mixed(const SfLayout *layout, uint64 position)
+{
+	int64		tick = (int64) (position >> layout->sequence_bits);
+	uint64		until = pg_atomic_read_u64(&sf_shmem->leasing.other_until);
+	int64		end_ms = sf_layout_after_epoch_ms(&sf_node_layout, until);
+
+	return until != 0 && tick * layout->tick_ms < end_ms;
+}
+
+/*
  * Return a position as an ID of this node.  If IDs that this server made under
- * other nodes may lie above it, use the lowest of these nodes.  Throws
- * SQLSTATE 55000: the node does not fit the layout.
+ * other nodes may lie above it, use the lowest of these nodes: no ID at this
+ * position or above is of a lower one.  Throws SQLSTATE 55000: the node does
+ * not fit the layout.
  */
 static int64
 to_node_id(const SfLayout *layout, uint64 position)
 {
 	uint64		right = sf_shmem_right();
 	uint32		node = sf_settings_node_of(right);
+	SfServerNumber lowest;
+	SfServerNumber last;
 
-	node = sf_lease_wait_lowest(layout, position, right == 0, node);
+	pg_read_barrier();			/* read the right before these */
+	lowest = pg_atomic_read_u32(&sf_shmem->leasing.lowest_node);
+	last = pg_atomic_read_u32(&sf_shmem->leasing.node);
+	if (right == 0 && last != SF_NO_NUMBER)
+		node = sf_server_number_value(last);
+	if (is_mixed(layout, position) && lowest != SF_NO_NUMBER)
+		node = Min(node, sf_server_number_value(lowest));
 	sf_node_require_fit(layout, node);
 	return to_id(layout, position,
 				 (int64) sf_layout_place_node(layout, node));
@@ -672,13 +696,23 @@ prepare(void)
 	sf_mark_require();
 }
 
-/* Return the horizon of the node's IDs of the layout in this slot. */
+/*
+ * Return the horizon of the node's IDs of the layout in this slot.  If it will
+ * be composed with a lower node than the last ID has, that ID must be of an
+ * earlier tick.  Otherwise it would not come to lie below the horizon while no
+ * further ID is made.
+ */
 static int64
 horizon_of(int slot, const SfLayout *layout)
 {
-	sf_lease_wait_settle(slot, layout);
-	return to_node_id(layout, ask_bound(SF_NO_SHARD, slot, layout,
-										sf_layout_slot_counter(slot)));
+	pg_atomic_uint64 *counter = sf_layout_slot_counter(slot);
+	uint64		position = sf_counter_position(counter);
+
+	if (is_mixed(layout, position) &&
+		(int64) (position >> layout->sequence_bits) <
+		sf_layout_ms_to_tick(layout, sf_clock_wall_ms()))
+		sf_layout_slot_end_tick(slot, layout);
+	return to_node_id(layout, ask_bound(SF_NO_SHARD, slot, layout, counter));
 }
 
 /*

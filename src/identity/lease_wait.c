@@ -1,9 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lease_wait.c
- *	  The lease as sessions see it: the wait for a lease, the refusal, and the
- *	  effect of a change of the node on sessions that have made IDs under
- *	  another node.
+ *	  The lease as sessions see it: the wait for a lease, and the refusal.
  *
  * The worker publishes node and until as one word.  What a session has read
  * there stays valid however long the session sleeps after reading, because it
@@ -194,56 +192,4 @@ sf_lease_wait_explain(int64 begun_ms)
 	errcontext("waiting until %s for a lease of a node id%s%s",
 			   sf_timefmt_show(until_ms), problem[0] == '\0' ? "" : ": ",
 			   problem);
-}
-
-/*
- * Return true if there may be IDs of other nodes at this position of a layout,
- * or above.
- */
-static bool
-is_mixed(const SfLayout *layout, uint64 position)
-{
-	int64		tick = (int64) (position >> layout->sequence_bits);
-	uint64		until = pg_atomic_read_u64(&sf_shmem->leasing.other_until);
-	int64		end_ms = sf_layout_after_epoch_ms(&sf_node_layout, until);
-
-	return until != 0 && tick * layout->tick_ms < end_ms;
-}
-
-/*
- * Return the node with which to compose a lower bound of a layout's IDs: no ID
- * at this position or above is of a lower node.  "node" is the present node,
- * "unleased" says that there is none now.
- */
-uint32
-sf_lease_wait_lowest(const SfLayout *layout, uint64 position, bool unleased,
-					 uint32 node)
-{
-	SfServerNumber lowest;
-	SfServerNumber last;
-
-	pg_read_barrier();			/* read the right before these */
-	lowest = pg_atomic_read_u32(&sf_shmem->leasing.lowest_node);
-	last = pg_atomic_read_u32(&sf_shmem->leasing.node);
-	if (unleased && last != SF_NO_NUMBER)
-		node = sf_server_number_value(last);
-	if (!is_mixed(layout, position) || lowest == SF_NO_NUMBER)
-		return node;
-	return Min(node, sf_server_number_value(lowest));
-}
-
-/*
- * Prepare the search for a bound.  If the bound will be composed with a lower
- * node than the last ID has, that ID must be of an earlier tick.  Otherwise it
- * would not come to lie below the bound while no further ID is made.
- */
-void
-sf_lease_wait_settle(int slot, const SfLayout *layout)
-{
-	uint64		position = sf_counter_position(sf_layout_slot_counter(slot));
-	int64		now = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
-
-	if (is_mixed(layout, position) &&
-		(int64) (position >> layout->sequence_bits) < now)
-		sf_layout_slot_end_tick(slot, layout);
 }

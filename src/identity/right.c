@@ -69,7 +69,7 @@ note_lowest(SfServerNumber node)
  *
  * Write the nodes before the ticks end.  A reader that finds a counter in the
  * new tick then also finds the new node, and composes no horizon there with
- * the other one, which may be higher (sf_lease_wait_lowest()).
+ * the other one, which may be higher (to_node_id()).
  */
 void
 sf_right_change_node(SfServerNumber last, SfServerNumber node, uint64 until)
