@@ -43,33 +43,6 @@ static uint32 wait_event_node = 0;
 #define MISFIT_HINT \
 	"Change or unset the number, or choose a layout that has room for it."
 
-/*
- * Check that the numbers of snowflake.node_id fit the layout.  If not, return
- * false, with the reason as a sentence.
- */
-static bool
-check_numbers(SfServerNumber within, SfServerNumber datacenter,
-			  int within_bits, char *reason, size_t reason_size)
-{
-	int			datacenter_bits = sf_node_layout.field[SF_DATACENTER].width;
-
-	reason[0] = '\0';
-	if (datacenter != SF_NO_NUMBER && datacenter_bits == 0)
-		snprintf(reason, reason_size,
-				 "snowflake.node_id names a datacenter, and the layout has no field for it.");
-	else if (!sf_server_number_fits(datacenter, datacenter_bits))
-		snprintf(reason, reason_size,
-				 "The datacenter in snowflake.node_id is %u, and the layout has room for 0 to %d.",
-				 sf_server_number_value(datacenter),
-				 (1 << datacenter_bits) - 1);
-	else if (!sf_server_number_fits(within, within_bits))
-		snprintf(reason, reason_size,
-				 "snowflake.node_id is %u, and the layout has room for 0 to %lld.",
-				 sf_server_number_value(within),
-				 (long long) (INT64_C(1) << within_bits) - 1);
-	return reason[0] == '\0';
-}
-
 /* Find the nodes for these numbers: see sf_node_find(). */
 static bool
 find_nodes(uint64 numbers, uint32 *first, uint32 *last,
@@ -94,7 +67,7 @@ find_nodes(uint64 numbers, uint32 *first, uint32 *last,
 
 	if (datacenter != SF_NO_NUMBER)
 		within_bits -= layout->field[SF_DATACENTER].width;
-	if (!check_numbers(within, datacenter, within_bits, reason, reason_size))
+	if (!sf_settings_fit(datacenter, within, reason, reason_size))
 		return false;
 	number = within == SF_NO_NUMBER ? 0 : sf_server_number_value(within);
 	*first = datacenter == SF_NO_NUMBER ? number :

@@ -114,6 +114,8 @@ extern void (*sf_settings_shards_changed) (const uint32 *opening);
 /* settings_node.c */
 extern void sf_settings_define_node(void);
 extern void sf_settings_publish_node(void);
+extern bool sf_settings_fit(SfServerNumber datacenter, SfServerNumber node,
+							char *reason, size_t reason_size);
 extern void sf_settings_split_numbers(uint64 numbers,
 									  SfServerNumber *datacenter,
 									  SfServerNumber *node);

@@ -44,19 +44,6 @@ static char hostname[256] = "";
 static uint64 pending = 0;
 static char refused[SF_REFUSED_SIZE];
 
-/*
- * Parse snowflake.node_id: the numbers of the datacenter and of the node.
- * Return false if the text is no node id.
- */
-static bool
-parse(const char *text, SfServerNumber *datacenter, SfServerNumber *node)
-{
-	char		reason[SF_REASON_SIZE];
-
-	return sf_server_number_parse_node(datacenter, node, text, hostname,
-									   reason, sizeof(reason));
-}
-
 /* Take apart what SfShmem.configured holds, without SF_NODE_TAKEN. */
 void
 sf_settings_split_numbers(uint64 numbers, SfServerNumber *datacenter,
@@ -72,8 +59,10 @@ join_numbers(const char *text)
 {
 	SfServerNumber datacenter;
 	SfServerNumber node;
+	char		reason[SF_REASON_SIZE];
 
-	(void) parse(text, &datacenter, &node);
+	(void) sf_server_number_parse_node(&datacenter, &node, text, hostname,
+									   reason, sizeof(reason));
 	return (uint64) (node & NODE_MASK) << NODE_SHIFT |
 		(uint64) (datacenter & DATACENTER_MASK) << DATACENTER_SHIFT;
 }
@@ -85,23 +74,33 @@ sf_settings_numbers(void)
 	return join_numbers(sf_node_id);
 }
 
-/* How many bits there are for the node's number beside the datacenter's. */
-static int
-node_bits(SfServerNumber datacenter)
+/*
+ * Return true if the layout has room for these numbers.  If not, the reason is
+ * a sentence.
+ */
+bool
+sf_settings_fit(SfServerNumber datacenter, SfServerNumber node, char *reason,
+				size_t reason_size)
 {
-	return datacenter == SF_NO_NUMBER ? sf_node_layout.node_bits :
-		sf_node_layout.node_bits - sf_node_layout.field[SF_DATACENTER].width;
-}
+	int			datacenter_bits = sf_node_layout.field[SF_DATACENTER].width;
+	int			node_bits = sf_node_layout.node_bits -
+		(datacenter == SF_NO_NUMBER ? 0 : datacenter_bits);
 
-/* Return true if the layout has room for it; needs shared memory. */
-static bool
-datacenter_fits(SfServerNumber datacenter)
-{
-	int			bits = sf_node_layout.field[SF_DATACENTER].width;
-
-	Assert(sf_shmem != NULL);
-	return datacenter == SF_NO_NUMBER ||
-		(bits > 0 && sf_server_number_fits(datacenter, bits));
+	reason[0] = '\0';
+	if (datacenter != SF_NO_NUMBER && datacenter_bits == 0)
+		snprintf(reason, reason_size,
+				 "snowflake.node_id names a datacenter, and the layout has no field for it.");
+	else if (!sf_server_number_fits(datacenter, datacenter_bits))
+		snprintf(reason, reason_size,
+				 "The datacenter in snowflake.node_id is %u, and the layout has room for 0 to %d.",
+				 sf_server_number_value(datacenter),
+				 (1 << datacenter_bits) - 1);
+	else if (!sf_server_number_fits(node, node_bits))
+		snprintf(reason, reason_size,
+				 "snowflake.node_id is %u, and the layout has room for 0 to %lld.",
+				 sf_server_number_value(node),
+				 (long long) (INT64_C(1) << node_bits) - 1);
+	return reason[0] == '\0';
 }
 
 /*
@@ -120,36 +119,15 @@ publish_refused(const char *text)
 	pg_atomic_fetch_add_u32(&sf_shmem->refusals, 1);
 }
 
-/* Say why a node id is refused: it is no number, or one that does not fit. */
+/*
+ * Say why a node id is refused.  "lost" says that the host's name or the
+ * variable that it names has no number.
+ */
 static void
-explain_number(const char *newval)
+explain_number(const char *newval, const char *reason, bool lost)
 {
-	SfServerNumber datacenter;
-	SfServerNumber node;
-	char		reason[SF_REASON_SIZE];
 	char		text[SF_REFUSED_SIZE];
-	bool		lost = !sf_server_number_parse_node(&datacenter, &node, newval,
-													hostname, reason,
-													sizeof(reason)) &&
-		reason[0] != '\0';
 
-	if (lost)
-		;						/* the name or the variable has no number */
-	else if (sf_shmem == NULL)
-		strlcpy(reason, "It must be a number from 0 up to what the layout has room for, or empty: unset.",
-				sizeof(reason));
-	else if (!datacenter_fits(datacenter) &&
-			 !sf_layout_has(&sf_node_layout, SF_DATACENTER))
-		strlcpy(reason, "The layout has no field for a datacenter.",
-				sizeof(reason));
-	else if (!datacenter_fits(datacenter))
-		snprintf(reason, sizeof(reason),
-				 "The datacenter must be a number from 0 to %d, which the layout has room for.",
-				 (1 << sf_node_layout.field[SF_DATACENTER].width) - 1);
-	else
-		snprintf(reason, sizeof(reason),
-				 "It must be a number from 0 to %lld, which the layout has room for, or empty: unset.",
-				 (long long) (INT64_C(1) << node_bits(datacenter)) - 1);
 	if (!IsUnderPostmaster)
 	{
 		snprintf(text, sizeof(text),
@@ -221,13 +199,20 @@ check_node_id(char **newval, void **extra, GucSource source)
 	uint64		configured;
 	SfServerNumber datacenter;
 	SfServerNumber node;
+	char		reason[SF_REASON_SIZE];
+	bool		parsed = sf_server_number_parse_node(&datacenter, &node, *newval,
+													 hostname, reason,
+													 sizeof(reason));
+	bool		lost = !parsed && reason[0] != '\0';
 
-	if (!parse(*newval, &datacenter, &node) ||
-		(sf_shmem != NULL &&
-		 (!datacenter_fits(datacenter) ||
-		  !sf_server_number_fits(node, node_bits(datacenter)))))
+	if (!parsed && !lost)
+		strlcpy(reason, "It must be a number from 0 up to what the layout has room for, or empty: unset.",
+				sizeof(reason));
+	if (!parsed || (sf_shmem != NULL &&
+					!sf_settings_fit(datacenter, node, reason,
+									 sizeof(reason))))
 	{
-		explain_number(*newval);
+		explain_number(*newval, reason, lost);
 		return false;
 	}
 	if (!IsUnderPostmaster)

@@ -148,10 +148,10 @@ sub set_and_reload
 }
 
 refused($node, "ALTER SYSTEM SET snowflake.node_id = '5000'", '22023',
-	qr/invalid value for parameter "snowflake.node_id": "5000".*DETAIL:  It must be a number from 0 to 1023/s,
+	qr/invalid value for parameter "snowflake.node_id": "5000".*DETAIL:  snowflake.node_id is 5000, and the layout has room for 0 to 1023/s,
 	'one that does not fit is refused');
 refused($node, "ALTER SYSTEM SET snowflake.node_id = '1/7'", '22023',
-	qr/DETAIL:  The layout has no field for a datacenter/,
+	qr/DETAIL:  snowflake.node_id names a datacenter, and the layout has no field for it/,
 	'so is a datacenter that the layout has no room for');
 set_and_reload('snowflake.node_id', '5');
 $node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5'") or die;

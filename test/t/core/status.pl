@@ -709,9 +709,9 @@ is(complaints($node), '', 'once that has ended, all is well');
 
 # ---- the configuration file has a wrong node id ----
 
-foreach my $case ([ 'abc', qr/snowflake.node_id is "abc", which is refused: It must be a number from 0 to 1023/ ],
+foreach my $case ([ 'abc', qr/snowflake.node_id is "abc", which is refused: It must be a number from 0 up to what the layout has room for/ ],
 	[ 'env:SF_NO_SUCH_NAME', qr/snowflake.node_id is "env:SF_NO_SUCH_NAME", which is refused: The environment variable "SF_NO_SUCH_NAME" of the server is not set/ ],
-	[ '5000', qr/snowflake.node_id is "5000", which is refused: It must be a number from 0 to 1023/ ])
+	[ '5000', qr/snowflake.node_id is "5000", which is refused: snowflake.node_id is 5000, and the layout has room for 0 to 1023/ ])
 {
 	my ($value, $pattern) = @$case;
 	my $logged = -s $node->logfile;
