@@ -192,7 +192,7 @@ long:
 mutants:
 	test/mutants/run $(ARGS)
 
-##: make versions	the suite on 15, 17, 18 and 19	60 min
+##: make versions	the suite on 15, 17, 18 and 19; ARGS=musl on another build	60 min
 versions:
 	test/versions $(ARGS)
 

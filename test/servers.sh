@@ -55,23 +55,38 @@ is_built() {
 	[ -e "$prefix/options" ] && [ "$(cat "$prefix/options")" = "$*" ]
 }
 
-# Build PREFIX.build into PREFIX, with these arguments of configure, and those for
-# assertions, TAP tests and, from 17 on, injection points.
+# Build PREFIX.build into PREFIX, with the function that "builder" names, and with these
+# arguments of configure or meson, and those for assertions, TAP tests and, from 17 on,
+# injection points.
 build_server() {
-	local prefix=$1 options=(--enable-cassert --enable-debug --enable-tap-tests --without-icu)
+	local prefix=$1
 
 	shift
 	rm -rf "$prefix"
 	cd "$prefix.build"
+	"${builder:-build_with_make}" "$@"
+	cd /
+	rm -rf "$prefix.build"
+	echo "$*" >"$prefix/options"
+}
+
+build_with_make() {
+	local options=(--enable-cassert --enable-debug --enable-tap-tests --without-icu)
+
 	! grep -q enable-injection-points configure || options+=(--enable-injection-points)
 	./configure --prefix="$prefix" "${options[@]}" "$@"
 	make -s -j"$(nproc)" world-bin
 	make -s install-world-bin
 	[ ! -d src/test/modules/injection_points ] ||
 		make -s -C src/test/modules/injection_points install
-	cd /
-	rm -rf "$prefix.build"
-	echo "$*" >"$prefix/options"
+}
+
+build_with_meson() {
+	meson setup build --prefix="$prefix" -Dcassert=true -Dtap_tests=enabled \
+		-Dinjection_points=true -Dicu=disabled "$@"
+	ninja -C build
+	ninja -C build install
+	ninja -C build install-test-files
 }
 
 # Print the version of a source tree: 16.4, or 20devel.
