@@ -290,7 +290,8 @@ refuse_epoch(const char *detail, const char *line)
  * Let the node's layout count from snowflake.epoch, if that is set.
  *
  * A clock that is wrong must not stop the server, so an epoch before this code
- * was written is never taken for one in the future.
+ * was written is never taken for one in the future; and with EXEC_BACKEND,
+ * where each process comes here, only the postmaster asks the clock.
  */
 static void
 settle_epoch(void)
@@ -310,7 +311,8 @@ settle_epoch(void)
 		refuse_epoch("It must be a multiple of the tick of snowflake.layout.",
 					 psprintf("snowflake.epoch = '%s'", text));
 	}
-	if (layout.epoch_ms > Max(sf_clock_wall_ms(), WRITTEN_MS))
+	if (!IsUnderPostmaster &&
+		layout.epoch_ms > Max(sf_clock_wall_ms(), WRITTEN_MS))
 	{
 		sf_epoch_print(sf_node_layout.epoch_ms, text, sizeof(text));
 		refuse_epoch("It must not be in the future.",
@@ -676,11 +678,22 @@ find_setting(const char *name)
 	elog(ERROR, "there is no setting \"%s\"", name);
 }
 
+/* Return the flags that the files have given a setting. */
+static int
+find_flags(const char *name)
+{
+#ifdef EXEC_BACKEND
+	/* a new process inherits none: read the files, as at a reload */
+	ProcessConfigFile(PGC_SIGHUP);
+#endif
+	return find_setting(name)->status;
+}
+
 /* Return true if the files set this when this process read them last. */
 bool
 sf_settings_is_in_file(const char *name)
 {
-	return (find_setting(name)->status & GUC_IS_IN_FILE) != 0;
+	return (find_flags(name) & GUC_IS_IN_FILE) != 0;
 }
 
 /*
@@ -690,7 +703,7 @@ sf_settings_is_in_file(const char *name)
 bool
 sf_settings_awaits_restart(const char *name)
 {
-	return (find_setting(name)->status & GUC_PENDING_RESTART) != 0;
+	return (find_flags(name) & GUC_PENDING_RESTART) != 0;
 }
 
 /*
