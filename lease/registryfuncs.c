@@ -837,7 +837,7 @@ read_mark(void)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("could not read file \"%s\" in the data directory",
 						MARK_FILE),
-				 errhint("Make it readable for the server. If it is damaged, remove it, and run in the registry's database: SELECT snowflake_registry.recover(interval '90 s'); If snowflake.lease_reserve is larger on any server, give that.")));
+				 errhint("Make it readable for the server. If it is damaged, remove it: a server that leases from this registry then says what is to be done.")));
 	return mark;
 }
 
