@@ -15,7 +15,7 @@ use Time::HiRes qw(usleep);
 use Exporter 'import';
 use SnowflakeTest;
 
-our @EXPORT = qw(load_tables start_load start_trickle live_again);
+our @EXPORT = qw(load_tables start_load start_trickle live_again writer_scripts);
 
 # After an error a client pauses, or it would see nothing but refusals.
 my $PAUSE = "\\if :ERROR\n\\! sleep 0.02\n\\endif\n";
@@ -35,6 +35,64 @@ my %STATEMENTS = (
 	pgedge => q{SELECT snowflake_nextval('pgedge') FROM generate_series(1, 20);},
 	sonyflake => q{SELECT snowflake_nextval_batch(50, 'sonyflake');});
 
+# Transactions of pgbench that write a table t (id, c). Some make their IDs long before they
+# commit; some roll back, prepare, or roll back a subtransaction.
+my %WRITERS = (
+	commit => q{
+		\set n random(1, 40)
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO t (c) SELECT generate_series(1, :n);
+		\sleep :us us
+		COMMIT;
+	},
+	single => 'INSERT INTO t (c) VALUES (0);',
+	batch => q{
+		\set n random(1, 40)
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO t SELECT id, 0 FROM snowflake_nextval_batch(:n) id;
+		\sleep :us us
+		COMMIT;
+	},
+	subtransactions => q{
+		\set us random(0, 20000)
+		BEGIN;
+		SAVEPOINT a;
+		INSERT INTO t (c) SELECT generate_series(1, 10);
+		\sleep :us us
+		ROLLBACK TO a;
+		SAVEPOINT b;
+		INSERT INTO t (c) SELECT generate_series(1, 10);
+		RELEASE b;
+		\sleep :us us
+		COMMIT;
+	},
+	rollback => q{
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO t (c) SELECT generate_series(1, 10);
+		\sleep :us us
+		ROLLBACK;
+	},
+	prepare => q{
+		\set n random(1, 40)
+		\set us random(0, 50000)
+		\set gid random(1, 1000000000)
+		BEGIN;
+		INSERT INTO t (c) SELECT generate_series(1, :n);
+		PREPARE TRANSACTION 'p:gid';
+		\sleep :us us
+		COMMIT PREPARED 'p:gid';
+	},
+	unprepare => q{
+		\set gid random(1, 1000000000)
+		BEGIN;
+		INSERT INTO t (c) SELECT generate_series(1, 10);
+		PREPARE TRANSACTION 'p:gid';
+		ROLLBACK PREPARED 'p:gid';
+	});
+
 my @KINDS = qw(commit rollback select shard pgedge
   batch single batch_select shard_batch sonyflake);
 
@@ -51,6 +109,14 @@ sub load_tables
 		CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
 		CREATE TABLE s (id bigint PRIMARY KEY);
 	};
+}
+
+# Return scripts of pgbench, given names and weights of writers.
+sub writer_scripts
+{
+	my (%weights) = @_;
+
+	return map { ("$_\@$weights{$_}" => $WRITERS{$_}) } keys %weights;
 }
 
 # Start $n clients on a database. IDs of the node's counter go to one group of the

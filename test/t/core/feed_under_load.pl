@@ -4,6 +4,7 @@
 # takes: 30 s
 use SnowflakeTest;
 use IPC::Run;
+use Load;
 
 my $rows = $ENV{SNOWFLAKE_ROWS} || 40_000;
 
@@ -16,26 +17,9 @@ query($node, q{
 	CREATE TABLE y (id bigint PRIMARY KEY DEFAULT snowflake_nextval('sonyflake'), c int);
 });
 
-# Eight writers. Some make their IDs long before they commit; some roll back, prepare,
-# or roll back a subtransaction; some make IDs of several layouts.
+# Eight writers, some of which make IDs of several layouts.
 my %scripts = (
-	'commit@6' => q{
-		\set n random(1, 40)
-		\set us random(0, 20000)
-		BEGIN;
-		INSERT INTO t (c) SELECT generate_series(1, :n);
-		\sleep :us us
-		COMMIT;
-	},
-	'single@4' => 'INSERT INTO t (c) VALUES (0);',
-	'batch@2' => q{
-		\set n random(1, 40)
-		\set us random(0, 20000)
-		BEGIN;
-		INSERT INTO t SELECT id, 0 FROM snowflake_nextval_batch(:n) id;
-		\sleep :us us
-		COMMIT;
-	},
+	writer_scripts(commit => 6, single => 4, batch => 2, subtransactions => 2, rollback => 2, prepare => 2, unprepare => 1),
 	'layouts@2' => q{
 		\set n random(1, 10)
 		\set us random(0, 20000)
@@ -69,41 +53,6 @@ my %scripts = (
 		\sleep :us us
 		INSERT INTO t SELECT id, 0 FROM ids;
 		COMMIT;
-	},
-	'subtransactions@2' => q{
-		\set us random(0, 20000)
-		BEGIN;
-		SAVEPOINT a;
-		INSERT INTO t (c) SELECT generate_series(1, 10);
-		\sleep :us us
-		ROLLBACK TO a;
-		SAVEPOINT b;
-		INSERT INTO t (c) SELECT generate_series(1, 10);
-		RELEASE b;
-		\sleep :us us
-		COMMIT;
-	},
-	'rollback@2' => q{
-		\set us random(0, 20000)
-		BEGIN;
-		INSERT INTO t (c) SELECT generate_series(1, 10);
-		\sleep :us us
-		ROLLBACK;
-	},
-	'prepare@2' => q{
-		\set n random(1, 40)
-		\set us random(0, 20000)
-		BEGIN;
-		INSERT INTO t (c) SELECT generate_series(1, :n);
-		PREPARE TRANSACTION 'p:client_id';
-		\sleep :us us
-		COMMIT PREPARED 'p:client_id';
-	},
-	'unprepare@1' => q{
-		BEGIN;
-		INSERT INTO t (c) SELECT generate_series(1, 10);
-		PREPARE TRANSACTION 'p:client_id';
-		ROLLBACK PREPARED 'p:client_id';
 	});
 
 # A reader of pages of a table, each of random length, and in one statement and a

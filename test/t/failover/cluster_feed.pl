@@ -13,6 +13,7 @@
 # part active_active: server_16
 use SnowflakeTest;
 use IPC::Run;
+use Load;
 use List::Util qw(shuffle);
 use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
 
@@ -34,60 +35,9 @@ sub any { return $_[ rand @_ ] }
 
 # ---- clients ----
 
-# Transactions of writers. Some make their IDs long before they commit; some roll back,
-# prepare, or roll back a subtransaction. The last one is streamed before it commits.
+# Transactions of writers. The last one is streamed before it commits.
 my %scripts = (
-	'commit@20' => q{
-		\set n random(1, 40)
-		\set us random(0, 20000)
-		BEGIN;
-		INSERT INTO t (c) SELECT generate_series(1, :n);
-		\sleep :us us
-		COMMIT;
-	},
-	'single@10' => 'INSERT INTO t (c) VALUES (0);',
-	'batch@8' => q{
-		\set n random(1, 40)
-		\set us random(0, 20000)
-		BEGIN;
-		INSERT INTO t SELECT id, 0 FROM snowflake_nextval_batch(:n) id;
-		\sleep :us us
-		COMMIT;
-	},
-	'subtransactions@5' => q{
-		\set us random(0, 20000)
-		BEGIN;
-		SAVEPOINT a;
-		INSERT INTO t (c) SELECT generate_series(1, 10);
-		\sleep :us us
-		ROLLBACK TO a;
-		SAVEPOINT b;
-		INSERT INTO t (c) SELECT generate_series(1, 10);
-		RELEASE b;
-		COMMIT;
-	},
-	'rollback@4' => q{
-		BEGIN;
-		INSERT INTO t (c) SELECT generate_series(1, 10);
-		ROLLBACK;
-	},
-	'prepare@5' => q{
-		\set n random(1, 40)
-		\set us random(0, 50000)
-		\set gid random(1, 1000000000)
-		BEGIN;
-		INSERT INTO t (c) SELECT generate_series(1, :n);
-		PREPARE TRANSACTION 'p:gid';
-		\sleep :us us
-		COMMIT PREPARED 'p:gid';
-	},
-	'unprepare@2' => q{
-		\set gid random(1, 1000000000)
-		BEGIN;
-		INSERT INTO t (c) SELECT generate_series(1, 10);
-		PREPARE TRANSACTION 'p:gid';
-		ROLLBACK PREPARED 'p:gid';
-	},
+	writer_scripts(commit => 20, single => 10, batch => 8, subtransactions => 5, rollback => 4, prepare => 5, unprepare => 2),
 	'long@1' => q{
 		\set ms random(300, 1500)
 		BEGIN;
