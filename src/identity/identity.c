@@ -13,9 +13,9 @@
  * servers.c derives the answer at each start, and when a reload brings another
  * node id.  A copy gets no marker and no pair in the list until an
  * administrator accepts it, so each start decides anew.  A copy refuses IDs
- * only if snowflake.copy_check says so, or if the original was seen running
- * (original.c).  A copy with a node id that no other server has had is a
- * server of its own.
+ * only if snowflake.copy_check says so.  A copy with a node id that no other
+ * server has had is a server of its own.  Each server, also an original,
+ * refuses those that another one with these data is seen to make (original.c).
  *
  * With a leased node id, a copy leases another one.  Then the marker only
  * helps to choose a slot.  But shards are configured, not leased: a copy that
@@ -61,7 +61,7 @@ typedef struct Marker
 } Marker;
 
 #define IS_COPY		"this data directory is a copy of another server's"
-#define HAS_SHARDS	"another server with these data has shards of this one"
+#define HAS_SAME	"another server with these data has the node id or shards of this one"
 
 /* What this server makes IDs of. */
 typedef struct Made
@@ -220,8 +220,9 @@ write_list(uint64 word, bool accepted, int elevel)
 	{
 		own.node = node;
 		read_list();
-		if (accepted && ((word & SF_NODE_COPIED) != 0 || is_shared(node)))
-			sf_servers_forgive(&list);
+		if (accepted)
+			sf_servers_forgive(&list, (word & SF_NODE_SHARED) != 0 ||
+							   is_shared(node));
 		list.control = sf_shmem->identity.control;
 		list.standby = follows();
 		sf_servers_add(&list, &own);
@@ -231,7 +232,7 @@ write_list(uint64 word, bool accepted, int elevel)
 		word = find_node();
 		node = (SfServerNumber) word;
 	} while (node != own.node && node != SF_NO_NUMBER &&
-			 (word & SF_NODE_COPIED) == 0);
+			 (word & SF_NODE_SHARED) == 0);
 	return sf_log_file(written, SERVERS_FILE, UNNOTICED);
 }
 
@@ -265,10 +266,10 @@ sf_identity_separate(bool node)
 char *
 sf_identity_copy_remedy(void)
 {
-	if ((find_node() & SF_NODE_COPIED) == 0)
+	if ((find_node() & SF_NODE_SHARED) == 0)
 		return psprintf("If another server may have one of the shards in snowflake.shards, %s Once no other server has any of them, run as a superuser: SELECT %s.snowflake_accept('copy');",
 						sf_identity_separate(false), sf_extschema());
-	return psprintf("To keep both servers, %s Only if the original and all other copies of it are gone for good, run as a superuser: SELECT %s.snowflake_accept('copy');",
+	return psprintf("To keep both servers, %s Only if all other servers with these data are gone for good, run as a superuser: SELECT %s.snowflake_accept('copy');",
 					sf_identity_separate(true), sf_extschema());
 }
 
@@ -282,13 +283,12 @@ sf_identity_promoted_remedy(void)
 
 /* ---- the rule ---- */
 
-/* Return true if IDs of this node are refused because this is a copy. */
+/* Return true if IDs of this node are refused, since another server has it. */
 static bool
 refuses_node(uint64 word)
 {
-	return (word & SF_NODE_COPIED) != 0 &&
-		(sf_copy_check == SF_CHECK_ERROR ||
-		 (sf_copy_check == SF_CHECK_WARN && (word & SF_NODE_SEEN) != 0));
+	return ((word & SF_NODE_COPIED) != 0 && sf_copy_check == SF_CHECK_ERROR) ||
+		((word & SF_NODE_SEEN) != 0 && sf_copy_check != SF_CHECK_OFF);
 }
 
 static bool
@@ -299,58 +299,51 @@ refuses_shard(uint32 shard)
 		 sf_ranges_has(sf_shmem->identity.seen_shards, shard));
 }
 
-/*
- * Return the directory of another server that is seen running with this node
- * id; NULL if there is none.  See the shards of such servers, too.
- */
-static const char *
-look(SfServerNumber node)
+/* Return a shard of this server of which this is true, or -1. */
+static int
+find_shard(bool (*test) (uint32 shard))
 {
-	return sf_original_running(&list, node, seen);
-}
-
-/*
- * In the postmaster: refuse the shards that were seen, before these are open.
- * A server that is no copy goes on with those that it has had.
- */
-static void
-refuse_seen(const uint32 *opening)
-{
-	uint32	   *before = sf_shmem->identity.seen_shards;
-	uint32		refused[SF_SHARDS_WORDS] = {0};
-	bool		copied = has_flag(SF_SHARDS_COPIED);
-	bool		any = false;
-
 	for (int i = 0; i < sf_shmem->nshards; i++)
 	{
-		bool		open = sf_shard_is_open(i);
-		bool		has = opening == NULL ? open : sf_ranges_has(opening, i);
-
-		if (!sf_ranges_has(seen, i) ||
-			!(copied || (has && (!open || sf_ranges_has(before, i)))))
-			continue;
-		sf_ranges_add(refused, i);
-		any = true;
+		if (sf_shard_is_open(i) && test(i))
+			return i;
 	}
-	set_flag(SF_SHARDS_SEEN, any);
-	if (!copied && memcmp(before, refused, sizeof(refused)) != 0)
-		set_flag(SF_SHARDS_LOGGED, false);
-	memcpy(before, refused, sizeof(refused));
+	return -1;
+}
+
+static bool
+shares_shard(uint32 shard)
+{
+	return has_flag(SF_SHARDS_COPIED) ||
+		sf_ranges_has(sf_shmem->identity.seen_shards, shard);
+}
+
+static bool
+is_seen(uint32 shard)
+{
+	return sf_ranges_has(seen, shard);
 }
 
 /*
- * The same, but nothing if this server may have the node id beside that one:
- * it is settled, and the number is also another's.  There have been warnings,
- * and nothing is refused.
+ * Return the directory of another server that is seen running with this node
+ * id; NULL if there is none.  See the shards of such servers, too.  A standby
+ * looks for nobody.
  */
 static const char *
-find_rival(SfServerNumber node)
+look(SfServerNumber node, bool warned)
 {
-	const char *directory = look(node);
+	memset(seen, 0, sizeof(seen));
+	return follows() ? NULL : sf_original_running(&list, node, warned, seen);
+}
 
-	return follows() ||
-		(sf_servers_is_settled(&list, sf_identity_server(), node) &&
-		 is_shared(node)) ? NULL : directory;
+/* In the postmaster: refuse the shards that were seen, before these are open. */
+static void
+refuse_seen(void)
+{
+	static const uint32 none[SF_SHARDS_WORDS] = {0};
+
+	memcpy(sf_shmem->identity.seen_shards, seen, sizeof(seen));
+	set_flag(SF_SHARDS_SEEN, memcmp(seen, none, sizeof(seen)) != 0);
 }
 
 static bool
@@ -411,18 +404,19 @@ claim(SfServerNumber coming, const uint32 *opening, bool accepting)
 	} while (memcmp(&made, &now, sizeof(made)) != 0);
 }
 
-/* Log that this is a copy, as far as this number is concerned. */
+/* Log that another server has this number, too. */
 static void
 log_copy(SfServerNumber number, const char *directory)
 {
 	const char *reason = sf_shmem->identity.reason;
-	bool		copied = number != SF_SHARDS || has_flag(SF_SHARDS_COPIED);
+	bool		copied = number == SF_SHARDS ? has_flag(SF_SHARDS_COPIED) :
+		(find_node() & SF_NODE_COPIED) != 0;
 	char	   *runs = "";
 
 	if (sf_copy_check == SF_CHECK_OFF)
 		return;
 	if (!copied)
-		reason = "It was seen running on this machine when a reload brought them: their IDs are refused.";
+		reason = "It was seen running on this machine: the IDs that it makes are refused here.";
 	else if (reason[0] == '\0')
 		reason = number == SF_SHARDS ?
 			"Another server has had these data, and may have the same shards." :
@@ -435,18 +429,19 @@ log_copy(SfServerNumber number, const char *directory)
 						  copied && sf_copy_check == SF_CHECK_ERROR ?
 						  " No IDs are made that the other server may make, too." : ""),
 				 sf_identity_copy_remedy(), "%s",
-				 copied ? IS_COPY : HAS_SHARDS);
+				 copied ? IS_COPY : HAS_SAME);
 }
 
 /* In the postmaster: log once that shards are another server's, too. */
 static void
 log_shared_shards(void)
 {
-	if (!sf_settings_has_shards() || !has_flag(SF_SHARDS_SHARED) ||
-		has_flag(SF_SHARDS_LOGGED))
-		return;
-	set_flag(SF_SHARDS_LOGGED, true);
-	log_copy(SF_SHARDS, NULL);
+	static bool logged = false;
+	bool		shared = find_shard(shares_shard) >= 0;
+
+	if (shared && !logged)
+		log_copy(SF_SHARDS, NULL);
+	logged = shared;
 }
 
 /* The postmaster gets other shards, or has got them. */
@@ -458,8 +453,8 @@ claim_shards(const uint32 *opening)
 	claim(SF_NO_NUMBER, opening, opening != NULL);
 	if (opening != NULL)
 	{
-		(void) look((SfServerNumber) find_node());
-		refuse_seen(opening);
+		(void) look(SF_NO_NUMBER, false);
+		refuse_seen();
 	}
 	else
 		log_shared_shards();
@@ -500,7 +495,7 @@ take(uint64 word, bool used)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	SfServerNumber node = (SfServerNumber) word;
-	bool		written = (word & SF_NODE_COPIED) == 0 &&
+	bool		written = (word & SF_NODE_SHARED) == 0 &&
 		(identity->marked || write_marker(LOG)) &&
 		write_list(word, false, LOG);
 
@@ -528,17 +523,17 @@ sf_identity_become(SfServerNumber node)
 	if (sf_identity_server() == 0)
 		return;					/* the start does it, or nothing is to do */
 	claim(node, NULL, true);	/* of two that look now, one sees the other */
-	directory = find_rival(node);
-	refuse_seen(NULL);
+	directory = look(node, false);
+	refuse_seen();
 	if (directory != NULL)
-		word |= SF_NODE_COPIED | SF_NODE_SEEN;
-	else if (is_listed(node))
+		word |= SF_NODE_SEEN;
+	if (is_listed(node))
 		word |= SF_NODE_COPIED;
 	pg_atomic_write_u64(&identity->tried_ms, 0);
 	pg_atomic_write_u64(&identity->node, word);
 	pg_memory_barrier();		/* before the list is read: see write_list() */
 	claim(SF_NO_NUMBER, NULL, false);
-	if ((word & SF_NODE_COPIED) != 0)
+	if ((word & SF_NODE_SHARED) != 0)
 		log_copy(node, directory);
 	else
 		take(word, false);
@@ -632,14 +627,13 @@ sf_identity_server(void)
 }
 
 /*
- * Return true if this is a copy that nobody has accepted, or a copy was seen
- * running with shards of this server.
+ * Return true if this is a copy that nobody has accepted, or another server
+ * with these data was seen running with the node id or shards of this one.
  */
 bool
 sf_identity_is_copy(void)
 {
-	return (find_node() & SF_NODE_COPIED) != 0 ||
-		(has_flag(SF_SHARDS_SHARED) && sf_settings_has_shards());
+	return (find_node() & SF_NODE_SHARED) != 0 || find_shard(shares_shard) >= 0;
 }
 
 /*
@@ -652,20 +646,15 @@ sf_identity_primary(void)
 	uint64		word = find_node();
 
 	read_list();
-	return (word & SF_NODE_COPIED) == 0 && is_shared((SfServerNumber) word) ?
+	return (word & SF_NODE_SHARED) == 0 && is_shared((SfServerNumber) word) ?
 		(SfServerNumber) word : SF_NO_NUMBER;
 }
 
-/* Return true if IDs are refused here because this is a copy. */
+/* Return true if IDs are refused here because another server has them. */
 bool
 sf_identity_refuses(void)
 {
-	for (int i = 0; i < sf_shmem->nshards; i++)
-	{
-		if (sf_shard_is_open(i) && refuses_shard(i))
-			return true;
-	}
-	return refuses_node(find_node());
+	return refuses_node(find_node()) || find_shard(refuses_shard) >= 0;
 }
 
 /* Refuse IDs of a number that another server has, too.  SQLSTATE 55000 */
@@ -675,7 +664,7 @@ refuse_copy(bool copied, bool running, const char *what, uint32 number)
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("%s", copied ? IS_COPY : HAS_SHARDS),
+			 errmsg("%s", copied ? IS_COPY : HAS_SAME),
 			 running ?
 			 errdetail("Another server with these data was seen running on this machine, and has %s %u, too.",
 					   what, number) :
@@ -709,7 +698,7 @@ record(uint64 word)
 		return;
 	sf_shmem->identity.follows = false;
 	take(word, true);
-	if ((word & SF_NODE_COPIED) == 0 && is_shared((SfServerNumber) word))
+	if ((word & SF_NODE_SHARED) == 0 && is_shared((SfServerNumber) word))
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
 					 "If that server runs again, both issue the same IDs.",
 					 sf_identity_promoted_remedy(),
@@ -727,9 +716,9 @@ sf_identity_require_slowly(SfServerNumber node)
 	if ((SfServerNumber) word != node)
 		return false;
 	if (refuses_node(word))
-		refuse_copy(true, (word & SF_NODE_SEEN) != 0, "node id",
-					sf_server_number_value(node));
-	if ((word & SF_NODE_COPIED) == 0 || has_flag(SF_SHARDS_UNCLAIMED))
+		refuse_copy((word & SF_NODE_COPIED) != 0, (word & SF_NODE_SEEN) != 0,
+					"node id", sf_server_number_value(node));
+	if ((word & SF_NODE_SHARED) == 0 || has_flag(SF_SHARDS_UNCLAIMED))
 		record(word);
 	return true;
 }
@@ -754,7 +743,7 @@ sf_identity_retry(void)
 	SfServerNumber node = (SfServerNumber) word;
 
 	read_list();
-	if (node != SF_NO_NUMBER && (word & SF_NODE_COPIED) == 0 &&
+	if (node != SF_NO_NUMBER && (word & SF_NODE_SHARED) == 0 &&
 		!sf_servers_is_settled(&list, sf_identity_server(), node))
 		take(word, false);
 	if (has_flag(SF_SHARDS_UNCLAIMED))
@@ -771,7 +760,7 @@ sf_identity_may_become(SfServerNumber node)
 	if (sf_copy_check == SF_CHECK_OFF)
 		return true;
 	read_list();
-	return find_rival(node) == NULL;
+	return look(node, false) == NULL;
 }
 
 /*
@@ -782,7 +771,7 @@ bool
 sf_identity_runs_twice(void)
 {
 	read_list();
-	return look((SfServerNumber) find_node()) != NULL;
+	return look((SfServerNumber) find_node(), true) != NULL;
 }
 
 /*
@@ -793,26 +782,17 @@ static void
 require_gone(void)
 {
 	uint64		word = find_node();
-	char	   *shared = NULL;
+	bool		runs_twice = sf_identity_runs_twice();
+	int			shard = find_shard(is_seen);
 
-	if (sf_identity_runs_twice())
-		shared = psprintf("node id %u",
-						  sf_server_number_value((SfServerNumber) word));
-	for (int i = 0; i < sf_shmem->nshards; i++)
-	{
-		if (shared == NULL && sf_shard_is_open(i) && sf_ranges_has(seen, i) &&
-			(has_flag(SF_SHARDS_COPIED) ||
-			 sf_ranges_has(sf_shmem->identity.seen_shards, i)))
-			shared = psprintf("shard %d", i);
-	}
-	if (shared == NULL)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot accept this copy while another server with these data runs"),
-			 errdetail("That server runs on this machine, and has %s, too: both would issue the same IDs.",
-					   shared),
-			 errhint("%s", sf_identity_copy_remedy())));
+	if (runs_twice || shard >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot accept this copy while another server with these data runs"),
+				 errdetail("That server runs on this machine, and has %s %u, too: both would issue the same IDs.",
+						   runs_twice ? "node id" : "shard",
+						   runs_twice ? sf_server_number_value((SfServerNumber) word) : (uint32) shard),
+				 errhint("%s", sf_identity_copy_remedy())));
 }
 
 /*
@@ -838,7 +818,7 @@ sf_identity_accept(void)
 		(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
 											  (SfServerNumber) word);
 		memset(identity->seen_shards, 0, sizeof(identity->seen_shards));
-		set_flag(SF_SHARDS_SHARED | SF_SHARDS_LOGGED, false);
+		set_flag(SF_SHARDS_COPIED | SF_SHARDS_SEEN, false);
 	}
 	PG_FINALLY();
 	{

@@ -62,7 +62,8 @@ extern void sf_right_change_node(SfServerNumber last, SfServerNumber node,
 extern bool sf_original_claim(const SfServers *list, SfServerNumber node,
 							  const uint32 *shards);
 extern const char *sf_original_running(const SfServers *list,
-									   SfServerNumber node, uint32 *shards);
+									   SfServerNumber node, bool warned,
+									   uint32 *shards);
 
 /* node.c: the configured node of this server */
 extern bool sf_node_find(uint32 *first, uint32 *last,

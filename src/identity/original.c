@@ -95,20 +95,29 @@ read_claim(int pid, Claim *claim, bool *is_standby)
 }
 
 /*
- * Return true if such a server is a danger to one with our data.  A standby is
- * one to a copy of it, since it may be promoted; but not to its primary, which
- * does not know it.  Another copy has servers of our list in its own.  System
- * identifiers say less: pg_createsubscriber changes it, and clusters that were
- * made from a template have the same.
+ * Return true if such a server is a danger to one with our data and this
+ * number.  A standby is one to a copy of it, since it may be promoted; but not
+ * to its primary, which does not know it.  Another copy has servers of our
+ * list in its own, and so has one of us.  System identifiers say less:
+ * pg_createsubscriber changes it, and clusters that were made from a template
+ * have the same.
+ *
+ * A promoted standby goes on beside a server that it was copied from, if it
+ * has settled to have the same number: there are warnings of that.  "warned"
+ * counts those, too.
  */
 static bool
-is_rival(const SfServers *list, bool settled, const Claim *claim,
-		 bool is_standby)
+is_rival(const SfServers *list, SfServerNumber number, bool warned,
+		 const Claim *claim, bool is_standby)
 {
+	bool		settled = sf_servers_is_settled(list, sf_identity_server(),
+												number);
 	bool		found = sf_servers_name(list, claim->server);
 
-	if (is_standby || settled)
-		return found && !(is_standby && settled);
+	if (is_standby)
+		return found && !settled;
+	if (settled && !warned && sf_servers_has(list, claim->server, number))
+		return false;
 	for (uint32 i = 0; i < claim->list.count && !found; i++)
 		found = sf_servers_name(list, claim->list.pair[i].server);
 	return found;
@@ -120,12 +129,10 @@ is_rival(const SfServers *list, bool settled, const Claim *claim,
  * servers make IDs.
  */
 const char *
-sf_original_running(const SfServers *list, SfServerNumber node,
+sf_original_running(const SfServers *list, SfServerNumber node, bool warned,
 					uint32 *shards)
 {
 	static char directory[MAXPGPATH];
-	bool		settled = sf_servers_is_settled(list, sf_identity_server(),
-												node);
 	const char *found = NULL;
 	DIR		   *processes = AllocateDir("/proc");
 	struct dirent *process;
@@ -141,13 +148,13 @@ sf_original_running(const SfServers *list, SfServerNumber node,
 
 		if (!read_claim(pid, &claim, &is_standby))
 			continue;
-		if (is_rival(list, false, &claim, is_standby))
+		if (is_rival(list, SF_SHARDS, false, &claim, is_standby))
 		{
 			for (int i = 0; i < SF_SHARDS_WORDS; i++)
 				shards[i] |= claim.shards[i];
 		}
 		if (node == SF_NO_NUMBER || claim.node != node ||
-			!is_rival(list, settled, &claim, is_standby))
+			!is_rival(list, node, warned, &claim, is_standby))
 			continue;
 		snprintf(name, sizeof(name), "/proc/%d/cwd", pid);
 		length = readlink(name, directory, sizeof(directory) - 1);

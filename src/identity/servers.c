@@ -21,18 +21,32 @@
 
 #include <string.h>
 
+/* Return true if the pair has this number; or shards, and was no copy then. */
+static bool
+has(const SfPair *pair, SfServerNumber number)
+{
+	return number == SF_SHARDS ? pair->shards != 0 : pair->node == number;
+}
+
 /* Return true if this server wrote last, and with this number. */
 bool
 sf_servers_is_settled(const SfServers *list, uint64_t server,
 					  SfServerNumber number)
 {
-	const SfPair *last;
+	return list->count > 0 && list->pair[list->count - 1].server == server &&
+		has(&list->pair[list->count - 1], number);
+}
 
-	if (list->count == 0)
-		return false;
-	last = &list->pair[list->count - 1];
-	return last->server == server &&
-		(number == SF_SHARDS ? last->shards != 0 : last->node == number);
+/* Return true if this number is the last one of this server in the list. */
+bool
+sf_servers_has(const SfServers *list, uint64_t server, SfServerNumber number)
+{
+	for (uint32_t i = list->count; i-- > 0;)
+	{
+		if (list->pair[i].server == server)
+			return has(&list->pair[i], number);
+	}
+	return false;
 }
 
 /*
@@ -67,11 +81,8 @@ sf_servers_share(const SfServers *list, uint64_t server, SfServerNumber node)
 {
 	for (uint32_t i = 0; i < list->count && node != SF_NO_NUMBER; i++)
 	{
-		bool		is_last = list->pair[i].server != server;
-
-		for (uint32_t j = i + 1; j < list->count; j++)
-			is_last &= list->pair[j].server != list->pair[i].server;
-		if (is_last && list->pair[i].node == node)
+		if (list->pair[i].server != server &&
+			sf_servers_has(list, list->pair[i].server, node))
 			return true;
 	}
 	return false;
@@ -89,13 +100,21 @@ sf_servers_name(const SfServers *list, uint64_t server)
 	return false;
 }
 
-/* State that no server of the list has a node id any more. */
+/*
+ * State that no server of the list has shards any more; and no node id, if
+ * those are given up, too.
+ */
 void
-sf_servers_forgive(SfServers *list)
+sf_servers_forgive(SfServers *list, bool nodes)
 {
-	list->forgotten = 0;
+	if (nodes)
+		list->forgotten = 0;
 	for (uint32_t i = 0; i < list->count; i++)
-		list->pair[i].node = SF_NO_NUMBER;
+	{
+		list->pair[i].shards = 0;
+		if (nodes)
+			list->pair[i].node = SF_NO_NUMBER;
+	}
 }
 
 static void

@@ -42,12 +42,14 @@ typedef struct SfServers
 
 extern bool sf_servers_is_settled(const SfServers *list, uint64_t server,
 								  SfServerNumber number);
+extern bool sf_servers_has(const SfServers *list, uint64_t server,
+						   SfServerNumber number);
 extern bool sf_servers_is_copy(const SfServers *list, uint64_t server,
 							   bool marked, SfServerNumber number);
 extern bool sf_servers_share(const SfServers *list, uint64_t server,
 							 SfServerNumber node);
 extern bool sf_servers_name(const SfServers *list, uint64_t server);
-extern void sf_servers_forgive(SfServers *list);
+extern void sf_servers_forgive(SfServers *list, bool nodes);
 extern void sf_servers_add(SfServers *list, const SfPair *own);
 
 #endif							/* SF_SERVERS_H */

@@ -94,16 +94,15 @@ typedef struct SfLeasing
 /* SfIdentity.shards: all are this server's own, or */
 #define SF_SHARDS_OWN		0
 #define SF_SHARDS_COPIED	1	/* another server's, and not accepted yet */
-#define SF_SHARDS_SEEN		2	/* some are refused: seen_shards */
-#define SF_SHARDS_SHARED	(SF_SHARDS_COPIED | SF_SHARDS_SEEN)
-#define SF_SHARDS_LOGGED	4	/* and the log says so */
-#define SF_SHARDS_UNCLAIMED 8	/* the claim could not be written */
+#define SF_SHARDS_SEEN		2	/* others make some: seen_shards */
+#define SF_SHARDS_UNCLAIMED 4	/* the claim could not be written */
 
 /* SfIdentity.node is an SfServerNumber, and: */
 #define SF_NODE_COPIED		(UINT64CONST(1) << 32)	/* another server's, and
 													 * not accepted yet */
-#define SF_NODE_SEEN		(UINT64CONST(1) << 33)	/* and that one was seen
-													 * running */
+#define SF_NODE_SEEN		(UINT64CONST(1) << 33)	/* another server was seen
+													 * running with it */
+#define SF_NODE_SHARED		(SF_NODE_COPIED | SF_NODE_SEEN)
 #define SF_NODE_RECORDED	(UINT64CONST(1) << 34)	/* the list of servers has
 													 * it, it is used, and the
 													 * claim is written */
@@ -126,8 +125,8 @@ typedef struct SfIdentity
 								 * a failure to read it would throw an error */
 	bool		follows;		/* it began as a standby, and has made no ID */
 	bool		marked;			/* it has its marker */
-	uint32		seen_shards[SF_SHARDS_WORDS];	/* refused: servers that were
-												 * seen running make them */
+	uint32		seen_shards[SF_SHARDS_WORDS];	/* servers that were seen
+												 * running make them */
 	char		reason[MAXPGPATH + 64]; /* why it is another server */
 } SfIdentity;
 

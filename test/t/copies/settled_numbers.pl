@@ -2,10 +2,12 @@
 # lose their signal file, change their number or cannot write, and what an administrator
 # does on them. The table is in src/invariants.md, "Copies of a data directory".
 #
-# takes: 25 s
+# takes: 35 s
 use SnowflakeTest;
 use Fcntl;
+use Load;
 use POSIX qw(mkfifo);
+use Rivals;
 
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $claim = 'global/pgsql_tmp/snowflake_claim';
@@ -26,7 +28,8 @@ sub fill_disk
 }
 
 # Let a process stop where it has opened a file of a server to write it. Return what waits
-# until it is there, and what lets it go on.
+# until it is there, and what lets it go on: then it fails, or has written the content that
+# is given.
 sub hold_write
 {
 	my ($node, $pid, $file) = @_;
@@ -39,7 +42,28 @@ sub hold_write
 		sub {
 			wait_until(sub { grep { (readlink // '') eq $name } glob "/proc/$pid/fd/*" }, "process $pid to open $name");
 		},
-		sub { sysread($pipe, my $content, 1 << 20); unlink $name; $held{$name} = $pipe });
+		sub {
+			my ($content) = @_;
+
+			unlink $name;
+			append_to_file($name, $content) if defined $content;
+			sysread($pipe, my $rest, 1 << 20);
+			$held{$name} = $pipe;
+		});
+}
+
+# Return the checksum of a file's content, which stands behind it.
+sub crc32c
+{
+	my ($bytes) = @_;
+	my $crc = 0xffffffff;
+
+	foreach my $byte (unpack 'C*', $bytes)
+	{
+		$crc ^= $byte;
+		$crc = $crc & 1 ? $crc >> 1 ^ 0x82f63b78 : $crc >> 1 foreach 1 .. 8;
+	}
+	return pack 'L', $crc ^ 0xffffffff;
 }
 
 # Return the node id in a server's claim, or '' if there is none.
@@ -175,6 +199,7 @@ $copy_alone->stop;
 # ---- a claim that cannot be written later, or is written late ----
 
 my $owner = start_server('owner', 'max_wal_senders = 10', "snowflake.node_id = '11'");
+query($owner, load_tables());
 $owner->backup('owner');
 my $postmaster = (split /\n/, slurp_file($owner->data_dir . '/postmaster.pid'))[0];
 query($owner, $next);
@@ -203,7 +228,10 @@ $late->query_until(qr//, "$next;\n");
 $wait->();
 give($owner, 15);
 is(claimed($owner), 15, 'a reload brings a node id while a session writes the last one');
-$go_on->();
+my $written = slurp_file($owner->data_dir . "/$claim");
+substr($written, 16, 4) = pack 'L', 14 + 1;
+substr($written, -4) = crc32c(substr($written, 0, -4));
+$go_on->($written);
 $late->query('SELECT 1');
 is(claimed($owner), 15, '... which writes again');
 $late->quit;
@@ -233,30 +261,72 @@ is($first->query('SELECT snowflake_node(snowflake_nextval())'), '16', 'a first c
 $go_on->();
 $first->quit;
 $other->poll_query_until('postgres', q{SELECT current_setting('snowflake.node_id') = '15'}) or die 'no reload';
-refused($other, "SET statement_timeout = '60s'; $next", '55000', $runs, 'calls after that do not hang, but are refused');
+refused($other, "SET statement_timeout = '60s'; $next", '55000', qr/and has node id 15, too/, 'calls after that do not hang, but are refused');
 $other->stop;
 
-# ---- a reload brings shards that a copy has ----
+# ---- shards that a copy has, for its original ----
 
-my $of_owner = server_from('of_owner', $owner, 'owner', [ "snowflake.node_id = '17'", "snowflake.shards = '6'", "snowflake.copy_check = 'warn'" ]);
+my $of_6 = 'SELECT snowflake_shard_nextval(6)';
+my $rivals = Rivals->new;
+my $of_owner = server_from('of_owner', $owner, 'owner', [ "snowflake.node_id = '17'", "snowflake.shards = '6-7'", "snowflake.copy_check = 'warn'" ]);
 $of_owner->start;
-like(query($of_owner, 'SELECT snowflake_shard_nextval(6)'), qr/^\d+$/, 'a copy has shard 6');
-give_shards($owner, '5,6');
-refused($owner, 'SELECT snowflake_shard_nextval(6)', '55000',
-	qr/another server with these data has shards of this one\n.*DETAIL:  Another server with these data was seen running on this machine, and has shard 6, too\./s,
+query($of_owner, $accept);
+$rivals->begin($of_owner);
+give_shards($owner, '6-7,5');
+refused($owner, $of_6, '55000',
+	qr/another server with these data has the node id or shards of this one\n.*DETAIL:  Another server with these data was seen running on this machine, and has shard 6, too\./s,
 	'a reload that brings it to the original is refused it');
-like_log($owner, qr/SF401: another server with these data has shards of this one\n/, 0, 'the log says so');
+like_log($owner, qr/SF401: another server with these data has the node id or shards of this one\n/, 0, 'the log says so');
 like(query($owner, 'SELECT snowflake_shard_nextval(5)'), qr/^\d+$/, '... but not what it has had');
 is(query($owner, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'error', '... and a check');
 refused($owner, $accept, '55000', qr/and has shard 6, too:/, '... nor can it be accepted');
+$owner->restart;
+$rivals->does($owner, 'ids', 'refused', 'a restart does not bring it');
 give_shards($owner, '5');
 is(query($owner, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'ok', 'a reload takes it away');
-give_shards($owner, '5,6');
+give_shards($owner, '6-7,5');
+$rivals->end($of_owner, 'the copy ends');
 $of_owner->stop;
-refused($owner, 'SELECT snowflake_shard_nextval(6)', '55000', qr/and has shard 6, too\./, 'it is refused while nobody decides anew');
+refused($owner, $of_6, '55000', qr/and has shard 6, too\./, 'it is refused while nobody decides anew');
 query($owner, $accept);
-like(query($owner, 'SELECT snowflake_shard_nextval(6)'), qr/^\d+$/, 'until it is accepted');
+like(query($owner, $of_6), qr/^\d+$/, 'until it is accepted');
+$rivals->begin($owner);
+$of_owner->start;
+$rivals->does($of_owner, 'ids', 'refused', 'a copy that had accepted it before');
+$of_owner->stop;
+$rivals->end($owner, 'the original ends');
+
+# ---- a server that starts when a copy has its numbers ----
+
 $owner->stop;
+$of_owner->append_conf('postgresql.conf', "snowflake.node_id = '15'");
+$of_owner->start;
+$rivals->begin($of_owner);
+like(started($owner), qr/SF401: another server with these data has the node id or shards of this one\n.*DETAIL:  It was seen running on this machine: .* The server in ".*of_owner.*" runs now, and has node id 15: no IDs/,
+	'an original that starts later');
+$rivals->does($owner, 'refused', 'refused', '... is refused what its copy makes');
+$rivals->end($of_owner, 'the copy ends');
+$of_owner->stop;
+$owner->restart;
+$rivals->does($owner, 'ids', 'ids', 'a restart without the copy');
+$rivals->check;
+
+# ---- a standby gets shards of its primary by a reload, and both run after its promotion ----
+
+my $heir = standby_of($owner, 'heir', "snowflake.node_id = '18'", "snowflake.shards = ''");
+$heir->start;
+give_shards($heir, '6');
+$owner->wait_for_catchup($heir, 'replay');
+$heir->promote;
+foreach my $when ('it has them', 'also after a restart')
+{
+	like(query($heir, $of_6), qr/^\d+$/, "a promoted standby: $when");
+	$heir->restart;
+}
+$owner->restart;
+refused($owner, $of_6, '55000', qr/and has shard 6, too\./, 'which its primary does not have after a restart');
+like(query($owner, $next), qr/^\d+$/, '... that has another node id');
+$_->stop foreach $heir, $owner;
 
 # ---- a reload brings shards to a copy ----
 
@@ -298,20 +368,6 @@ refused($copy, $next, '55000', qr/was seen running on this machine, and has node
 $copy->stop;
 
 # ---- another system identifier, as pg_createsubscriber gives ----
-
-# The checksum of pg_control stands behind what it covers.
-sub crc32c
-{
-	my ($bytes) = @_;
-	my $crc = 0xffffffff;
-
-	foreach my $byte (unpack 'C*', $bytes)
-	{
-		$crc ^= $byte;
-		$crc = $crc & 1 ? $crc >> 1 ^ 0x82f63b78 : $crc >> 1 foreach 1 .. 8;
-	}
-	return pack 'L', $crc ^ 0xffffffff;
-}
 
 my $subscriber = server_from('subscriber', $primary, 'backup', [], has_streaming => 1);
 $subscriber->start;

@@ -220,7 +220,7 @@ my $twin = PostgreSQL::Test::Cluster->new('twin');
 $twin->init_from_backup($node, 'copy');
 $twin->start;
 follow_remedies(sub { my ($status, $out, $err) = $twin->psql('postgres', $next); $status == 0 ? '' : hint_of($err) || $err },
-	node => $twin, name => 'a copy', types => 'Only if the original and all other copies of it are gone for good', owner => 'The Owner', as => 'owner', given => { NUMBER => 2, SHARDS => '' });
+	node => $twin, name => 'a copy', types => 'Only if all other servers with these data are gone for good', owner => 'The Owner', as => 'owner', given => { NUMBER => 2, SHARDS => '' });
 isnt((split /\|/, answer($twin, 'SELECT snowflake_node(snowflake_nextval())'))[0], '1',
 	'a copy: it makes IDs with another number than the original, so none twice');
 unlike(answer($twin, 'SELECT snowflake_shard_nextval(3)'), qr/^\d/, 'a copy: it makes no IDs of the original\'s shards, so none twice');
@@ -246,7 +246,7 @@ $last->init_from_backup($node, 'copy');
 $last->start;
 follow_remedies(sub { my ($status, $out, $err) = $last->psql('postgres', $next); $status == 0 ? '' : hint_of($err) || $err },
 	node => $last, name => 'a copy whose original is to go', as => 'super', only => qr/accept/,
-	hands => [ qr/the original and all other copies of it are gone for good/ => sub { $node->stop } ]);
+	hands => [ qr/all other servers with these data are gone for good/ => sub { $node->stop } ]);
 is(answer($last, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a copy whose original has gone: it goes on with its number');
 
 # One that is accepted, and warns of the original, which may run after all.
