@@ -295,7 +295,7 @@ find_layout(SfKeyLayout *key, const SfColumn *column)
 	if (sf_key_layout_find(key, column->relation, number) &&
 		!key->is_shard)
 		return &key->layout;
-	sf_key_layout_require_shown(key, column->relation);
+	sf_key_layout_require_shown(key);
 	return &sf_node_layout;
 }
 

@@ -341,7 +341,8 @@ do_as_owner(FunctionCallInfo fcinfo, Oid owner, List *work, DoWork act)
 
 /*
  * Find the layout of the IDs that the default of the parent's key makes.  The
- * parent is argument 0.
+ * parent is argument 0.  If it is a partition itself, its rows come through
+ * the topmost table, and have that one's default.
  */
 static SfKeyLayout *
 find_key_layout(FunctionCallInfo fcinfo)
@@ -350,14 +351,19 @@ find_key_layout(FunctionCallInfo fcinfo)
 	Oid			parent = PG_GETARG_OID(0);
 	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(parent));
 	Form_pg_partitioned_table form;
-	AttrNumber	number;
+	List	   *ancestors;
+	char	   *name;
 
 	if (!HeapTupleIsValid(tuple))
 		return key;
 	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
-	number = form->partattrs.values[0];
+	name = get_attname(parent, form->partattrs.values[0], true);
 	ReleaseSysCache(tuple);
-	(void) sf_key_layout_find(key, parent, number);
+	ancestors = get_partition_ancestors(parent);
+	if (ancestors != NIL)
+		parent = llast_oid(ancestors);
+	if (name != NULL)			/* the key may be an expression */
+		(void) sf_key_layout_find(key, parent, get_attnum(parent, name));
 	return key;
 }
 
@@ -377,7 +383,7 @@ layout_or_default(FunctionCallInfo fcinfo, int n, SfKeyLayout *key)
 		return sf_layout_arg(fcinfo, n);
 	if (key->is_known && key->name != NULL)
 		return &key->layout;
-	sf_key_layout_require_shown(key, PG_GETARG_OID(0));
+	sf_key_layout_require_shown(key);
 	configured = sf_layout_arg(fcinfo, PG_NARGS());
 	return key->is_shard ? &sf_shard_layout : configured;
 }
@@ -446,7 +452,7 @@ require_layout(FunctionCallInfo fcinfo, const SfKeyLayout *key)
 
 	if (!PG_ARGISNULL(2) || (key->is_known && key->is_direct))
 		return;
-	sf_key_layout_require_shown(key, parent);
+	sf_key_layout_require_shown(key);
 	relation_close(sf_id_span_open_parent(parent, AccessShareLock), NoLock);
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

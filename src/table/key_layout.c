@@ -261,6 +261,7 @@ sf_key_layout_find(SfKeyLayout *key, Oid relation, AttrNumber number)
 
 	memset(key, 0, sizeof(*key));
 	(void) find_calls(expression, &search);
+	key->relation = relation;
 	key->is_direct = is_call(expression);
 	key->is_known = search.found && !key->is_hidden;
 	return key->is_known;
@@ -268,10 +269,10 @@ sf_key_layout_find(SfKeyLayout *key, Oid relation, AttrNumber number)
 
 /* Throw SQLSTATE 22023 if the default has a layout that cannot be told. */
 void
-sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation)
+sf_key_layout_require_shown(const SfKeyLayout *key)
 {
-	char	   *schema = get_namespace_name(get_rel_namespace(relation));
-	char	   *name = get_rel_name(relation);
+	char	   *schema = get_namespace_name(get_rel_namespace(key->relation));
+	char	   *name = get_rel_name(key->relation);
 
 	if (key->is_hidden)
 		ereport(ERROR,

@@ -58,11 +58,12 @@ typedef struct SfKeyLayout
 	bool		is_direct;		/* the default is the call, and nothing else */
 	bool		is_known;		/* what sf_key_layout_find() has returned */
 	const char *name;			/* as in the default; NULL: configured */
+	Oid			relation;		/* of the column */
 } SfKeyLayout;
 
 extern bool sf_key_layout_find(SfKeyLayout *key, Oid relation,
 							   AttrNumber number);
-extern void sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation);
+extern void sf_key_layout_require_shown(const SfKeyLayout *key);
 extern bool sf_key_layout_is_used(const SfLayout *layout);
 extern List *sf_id_makers(void);
 

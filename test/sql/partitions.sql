@@ -454,6 +454,21 @@ SELECT snowflake_drop_partitions('guessed', now() - interval '1 day', 'snowflake
 SELECT count(*) FROM guessed;
 SELECT count(*) >= 1 AS dropped FROM snowflake_drop_partitions('guessed', date_trunc('month', now()), 'javascript');
 SELECT count(*) FROM guessed;
+-- rows of a partition come through the topmost table, and have its default
+CREATE TABLE top (id bigint DEFAULT js_id(), region text) PARTITION BY LIST (region);
+CREATE TABLE below (region text, id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+ALTER TABLE top ATTACH PARTITION below FOR VALUES IN ('eu');
+CREATE TABLE below_1 PARTITION OF below FOR VALUES FROM (0) TO (1000);
+CREATE TABLE below_rest PARTITION OF below FOR VALUES FROM (1000) TO (MAXVALUE);
+\set VERBOSITY terse
+SELECT snowflake_drop_partitions('below', '2026-01-01');
+ALTER TABLE ONLY top ALTER id SET DEFAULT snowflake_nextval('java' || 'script');
+\set VERBOSITY default
+SELECT * FROM snowflake_partitions('below');
+ALTER TABLE ONLY top ALTER id SET DEFAULT snowflake_nextval('javascript');
+SELECT from_id, from_time = snowflake_timestamp(1000, 'javascript') AS read FROM snowflake_partitions('below') WHERE from_id > 0;
+SELECT snowflake_drop_partitions('below', '2026-01-01');
+DROP TABLE top;
 -- a layout that cannot be told: the rows could look older than they are
 CREATE TABLE of_text (id bigint DEFAULT snowflake_nextval('java' || 'script')) PARTITION BY RANGE (id);
 SELECT snowflake_create_partitions('of_text', '1 year', '2027-01-01', '2028-01-01');
