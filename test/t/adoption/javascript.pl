@@ -101,21 +101,22 @@ if (part('page'))
 	$node->stop;
 	$page =~ s{(?=</body>)}{<script>const given = $given;\n$script</script>} or die 'the page has no end';
 	append_to_file("$dir/index.html", $page);
-	my $url = "file://$dir/index.html" =~ s{([^\w:/.-])}{sprintf '%%%02X', ord $1}ger;
-
-	# on a desk, and as narrow as a phone
-	foreach my $width (1200, 500)
+	# on a desk, and on a phone: Chromium has no narrower window than 500 pixels, but frames
+	foreach my $width (1200, 360)
 	{
+		append_to_file("$dir/frame$width.html", qq(<iframe width="$width" height="800" src="index.html#id=5&amp;layout=discord"></iframe>
+			<script>onload = () => document.body.replaceChildren(frames[0].document.querySelector('pre'));</script>));
+		my $url = "file://$dir/frame$width.html" =~ s{([^\w:/.-])}{sprintf '%%%02X', ord $1}ger;
 		my ($out, $err) = ('', '');
 		my $ended = IPC::Run::run(
 			[
-				qw(chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --dump-dom),
-				"--window-size=$width,900", "--user-data-dir=$dir/profile$width", "$url#id=5&layout=discord"
+				qw(chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --dump-dom --allow-file-access-from-files),
+				"--user-data-dir=$dir/profile$width", $url
 			],
 			'>', \$out, '2>', \$err,
 			IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
 		take_over("page, $width", $ended, $out, $err);
-		like($out, $width > 640 ? qr/, \d{4} pixels wide$/m : qr/, [3-6]\d\d pixels wide$/m, '... in a window of that width');
+		like($out, qr/, $width pixels wide$/m, '... in a window of that width');
 	}
 }
 
