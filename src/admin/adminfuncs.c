@@ -174,7 +174,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 	}
 	sf_mark_require();
 	doubt(layout, id, floor_ms);
-	sf_mark_advance(floor_ms);
+	(void) sf_mark_advance(floor_ms);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
 }
 

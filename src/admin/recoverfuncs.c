@@ -329,6 +329,13 @@ mend(FunctionCallInfo fcinfo, int64 floor_ms)
 	}
 }
 
+/* A time to raise the mark to, and the mark that is published then. */
+typedef struct Raised
+{
+	int64		floor_ms;
+	int64		published;
+} Raised;
+
 /*
  * Load the mark, and raise it to this time.  Without a mark, the first call
  * would write over the record: here it counts, since the mark was lost.
@@ -336,7 +343,7 @@ mend(FunctionCallInfo fcinfo, int64 floor_ms)
 static void
 raise_mark(void *arg)
 {
-	int64		floor_ms = *(int64 *) arg;
+	Raised	   *raised = arg;
 	SfDurableNumbers numbers;
 
 	sf_durable_numbers_find(NULL);
@@ -344,10 +351,8 @@ raise_mark(void *arg)
 	numbers.value[SF_DURABLE_MARK] = Max(numbers.value[SF_DURABLE_MARK], 1);
 	(void) sf_config_record_verify(&numbers);
 	if (sf_db_slot_published_mark() == 0)
-		sf_mark_write_up(floor_ms); /* nobody loads a lower one */
-	sf_mark_require();
-	if (floor_ms != 0)
-		sf_mark_advance(floor_ms);
+		sf_mark_write_up(raised->floor_ms); /* nobody loads a lower one */
+	raised->published = sf_mark_advance(raised->floor_ms);
 }
 
 static void
@@ -375,7 +380,7 @@ recover_numbers(FunctionCallInfo fcinfo, const SfStatusNumbers *numbers,
 	TimestampTz future = is_lost ? DT_NOEND :
 		sf_timefmt_from_ms(sf_clock_wall_ms() + DAY_MS);
 	uint64		ahead = 0;
-	int64		published;
+	Raised		raised = {0};
 	int			level = limit_waits();
 	ListCell   *lc;
 	SfDurableNumbers record;
@@ -413,19 +418,19 @@ recover_numbers(FunctionCallInfo fcinfo, const SfStatusNumbers *numbers,
 	mend(fcinfo, floor_ms);
 
 	/* if this fails, what was made anew stays */
-	error = sf_status_try(raise_mark, &floor_ms);
+	raised.floor_ms = floor_ms;
+	error = sf_status_try(raise_mark, &raised);
 	AtEOXact_GUC(true, level);
-	published = (int64) pg_atomic_read_u64(&sf_mark_attached->mark);
 	if (error != NULL)
 		put(fcinfo, "mark", psprintf("not loaded: %s", error->message),
 			error->hint != NULL ? error->hint : sf_status_log_error(error));
-	else if (published == 0)
+	else if (raised.published == 0)
 		put(fcinfo, "mark", psprintf("no ID is made before %s",
 									 sf_timefmt_show(floor_ms)),
 			sf_clock_jump_mark_remedy());
 	else
 		put(fcinfo, "mark", psprintf("it is at %s, above all %sIDs found",
-									 sf_timefmt_show(published),
+									 sf_timefmt_show(raised.published),
 									 ahead == 0 ? "" : "other "), NULL);
 }
 

@@ -584,9 +584,10 @@ sf_mark_reset(int64 *mark_ms)
  * because other databases share them: this database waits, and the others go
  * on.  The counters are raised to the old mark, which is near.  So a call that
  * has read the old mark and has not swapped its counter yet fails to swap.
- * Throws SQLSTATE 58000 if the clock has jumped: what is near is not known.
+ * Return the published mark; 0 if the database waits.  Throws SQLSTATE 58000
+ * if the clock has jumped: what is near is not known.
  */
-void
+int64
 sf_mark_advance(int64 floor_ms)
 {
 	SfDatabase *slot;
@@ -628,8 +629,10 @@ sf_mark_advance(int64 floor_ms)
 	XLogFlush(lsn);
 
 	/* a mark that is not near is loaded when the clock has come near */
+	published = is_near ? mark : 0;
 	pg_write_barrier();
-	pg_atomic_write_u64(&slot->mark, is_near ? mark : 0);
+	pg_atomic_write_u64(&slot->mark, published);
 	sf_db_slot_unlock(slot);
 	sf_durable_mark_close(&number);
+	return published;
 }

@@ -64,7 +64,7 @@ extern void sf_mark_load(void);
 extern void sf_mark_extend(int64 need_ms);
 extern void sf_mark_extend_early(void);
 extern void sf_mark_initialize(void);
-extern void sf_mark_advance(int64 floor_ms);
+extern int64 sf_mark_advance(int64 floor_ms);
 extern void sf_mark_mend(bool *mended, int64 floor_ms);
 extern void sf_mark_write_up(int64 floor_ms);
 extern int64 sf_mark_reset(int64 *mark_ms);

@@ -106,7 +106,7 @@ DROP SEQUENCE snowflake_state.snowflake_mark;
 SAVEPOINT s;
 SELECT snowflake_nextval();
 ROLLBACK TO s;
-SELECT object, found FROM snowflake_recover() WHERE remedy IS NULL AND found !~ 'highest' AND found !~ ' at ';
+SELECT object, found FROM snowflake_recover() WHERE (remedy IS NULL OR object = 'mark') AND found !~ 'highest' AND found !~ ' at ';
 SELECT snowflake_nextval() > 0 AS works;
 ROLLBACK;
 BEGIN;
