@@ -336,7 +336,7 @@ look(SfServerNumber node, bool warned)
 	return follows() ? NULL : sf_original_running(&list, node, warned, seen);
 }
 
-/* In the postmaster: refuse the shards that were seen, before these are open. */
+/* In the postmaster, before shards are open: refuse those that were seen. */
 static void
 refuse_seen(void)
 {
@@ -633,7 +633,8 @@ sf_identity_server(void)
 bool
 sf_identity_is_copy(void)
 {
-	return (find_node() & SF_NODE_SHARED) != 0 || find_shard(shares_shard) >= 0;
+	return (find_node() & SF_NODE_SHARED) != 0 ||
+		find_shard(shares_shard) >= 0;
 }
 
 /*
@@ -781,7 +782,7 @@ sf_identity_runs_twice(void)
 static void
 require_gone(void)
 {
-	uint64		word = find_node();
+	uint32		node = sf_server_number_value((SfServerNumber) find_node());
 	bool		runs_twice = sf_identity_runs_twice();
 	int			shard = find_shard(is_seen);
 
@@ -791,7 +792,7 @@ require_gone(void)
 				 errmsg("cannot accept this copy while another server with these data runs"),
 				 errdetail("That server runs on this machine, and has %s %u, too: both would issue the same IDs.",
 						   runs_twice ? "node id" : "shard",
-						   runs_twice ? sf_server_number_value((SfServerNumber) word) : (uint32) shard),
+						   runs_twice ? node : (uint32) shard),
 				 errhint("%s", sf_identity_copy_remedy())));
 }
 

@@ -200,11 +200,12 @@ check_node_id(char **newval, void **extra, GucSource source)
 	SfServerNumber datacenter;
 	SfServerNumber node;
 	char		reason[SF_REASON_SIZE];
-	bool		parsed = sf_server_number_parse_node(&datacenter, &node, *newval,
-													 hostname, reason,
-													 sizeof(reason));
-	bool		lost = !parsed && reason[0] != '\0';
+	bool		parsed;
+	bool		lost;
 
+	parsed = sf_server_number_parse_node(&datacenter, &node, *newval, hostname,
+										 reason, sizeof(reason));
+	lost = !parsed && reason[0] != '\0';
 	if (!parsed && !lost)
 		strlcpy(reason, "It must be a number from 0 up to what the layout has room for, or empty: unset.",
 				sizeof(reason));
