@@ -1,6 +1,7 @@
 # Random faults under load: crashes, restarts, promotions, copies of servers, rewound
-# servers, frozen processes and steps of the clock, one after the other, for
-# SNOWFLAKE_SOAK seconds. SEED repeats a run, as far as the machine's scheduling allows.
+# servers, changed node ids, frozen processes and steps of the clock, one after the
+# other, for SNOWFLAKE_SOAK seconds. SEED repeats a run, as far as the machine's
+# scheduling allows.
 #
 # After a crash, clients call while the clock is wrong. Mostly it shows a time shortly
 # before the crash. A server that had forgotten its IDs would make them again.
@@ -14,8 +15,8 @@ use Load;
 my $seconds = $ENV{SNOWFLAKE_SOAK} || 20;
 my $seed = $ENV{SEED} || time;
 my $end = clock_gettime(CLOCK_MONOTONIC) + $seconds;
-my %count = (crashes => 0, promotions => 0, steps => 0, restarts => 0,
-	freezes => 0, refused => 0, rewinds => 0, copies => 0);
+my %count = map { $_ => 0 } 'crashes', 'promotions', 'steps of a clock', 'restarts', 'freezes',
+  'refused calls', 'rewinds', 'copies', 'changes of a node id';
 my $offset = 0;
 my $lag = 0;
 my $generation = 1;
@@ -40,18 +41,20 @@ sub shard
 	return 1 + 2 * ($number // $node_id);
 }
 
-# Return a node id, which no server of now has.
+# Return a node id, which no server of now has. It may be lower than those before.
 sub new_node_id
 {
-	$node_ids = $node_ids % 1000 + 1;
-	return $node_ids;
+	$node_ids++;
+	return 1 + $node_ids * 387 % 1000;
 }
 
+# Return the settings of a node id, with its shards and those of others.
 sub settings_of
 {
-	my ($number) = @_;
+	my ($number, @others) = @_;
+	my $shards = join ',', map { shard($_) . '-' . (shard($_) + 1) } $number, @others;
 
-	return "snowflake.node_id = '$number'\nsnowflake.shards = '" . shard($number) . '-' . (shard($number) + 1) . "'\n";
+	return "snowflake.node_id = '$number'\nsnowflake.shards = '$shards'\n";
 }
 
 # Return a server from a backup of another one.
@@ -125,7 +128,7 @@ sub end_clients
 	my ($event) = @_;
 	my $errors = $load->finish;
 
-	$count{refused} += delete $errors->{58000} // 0;
+	$count{'refused calls'} += delete $errors->{58000} // 0;
 	fail("$event: unexpected errors: " . join(', ', %$errors)) if %$errors;
 	return;
 }
@@ -137,8 +140,9 @@ sub check
 	end_clients('before the check');
 
 	# rows of asynchronous commits may be lost, so insert one row that is there
-	$checker->saw('clients, node',
-		query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id'));
+	my ($id, $number) = split /\|/, query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id, snowflake_node(id)');
+	is($number, $node_id, 'the last change of the node id holds');
+	$checker->saw('clients, node', $id);
 	$checker->state('tables', $node, 'postgres',
 		'SELECT id FROM t UNION ALL SELECT id FROM s');
 	$checker->states;
@@ -169,7 +173,8 @@ sub wrong_clock
 	return;
 }
 
-my %events = (
+my %events;
+%events = (
 	kill => sub {
 		my $from = -s $node->logfile;
 
@@ -224,10 +229,30 @@ my %events = (
 			$step += 4000 if $size > 3 && $step > 0;
 			set_clock($node, $offset + $step);
 			usleep(10_000);
-			$count{steps}++;
+			$count{'steps of a clock'}++;
 		}
 		set_clock($node, $offset);
 		end_clients('steps');
+	},
+	# a reload changes the node id, and a crash may follow at once; the clients go on with
+	# the shards that the server still has
+	reload => sub {
+		my $number = new_node_id();
+
+		$node->append_conf('postgresql.conf', settings_of($number, $node_id));
+		$node->reload;
+		if (rand 3 < 1)
+		{
+			$events{ rand 2 < 1 ? 'kill' : 'immediate' }->();
+		}
+		else
+		{
+			$node->poll_query_until('postgres', "SELECT node_id = $number FROM snowflake_lease()") or die 'the node id does not change';
+			$load->more(500);
+			end_clients('reload');
+		}
+		$node_id = $number;
+		$count{'changes of a node id'}++;
 	},
 	promote => sub {
 		my $old = $node;
@@ -303,8 +328,8 @@ my %events = (
 		$_->stop('immediate'), $_->clean_node foreach $copy, $node == $old ? $standby : $old;
 	});
 my @choice = (('kill') x 7, ('immediate') x 5, 'restart', ('steps') x 2,
-	('promote') x 2, 'rewind', ('copy') x 2, 'freeze');
-my @first = qw(kill immediate restart steps freeze promote rewind copy);
+	('promote') x 2, 'rewind', ('copy') x 2, 'freeze', ('reload') x 2);
+my @first = qw(kill immediate restart steps freeze reload promote rewind copy);
 
 start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
@@ -318,7 +343,7 @@ do
 	$event = $first[$rounds] if $rounds < @first;
 	start_clients();
 	$events{$event}->();
-	check() if $event eq 'immediate' && ($rounds < @first || rand 4 < 1);
+	check() if $event =~ /immediate|reload/ && ($rounds < @first || rand 4 < 1);
 	$rounds++;
 } while (clock_gettime(CLOCK_MONOTONIC) < $end || $rounds < @first);
 
@@ -330,7 +355,7 @@ $checker->clients;
 $checker->state('tables', $node, 'postgres',
 	'SELECT id FROM t UNION ALL SELECT id FROM s');
 $checker->states;
-note sprintf 'SEED=%d: %d IDs, %s', $seed, $checker->checked,
+note sprintf 'nodes: %d IDs; %s', $checker->checked,
   join ', ', map { "$count{$_} $_" } sort keys %count;
 $node->stop;
 done_testing();

@@ -27,6 +27,8 @@ srand($seed);
 my $dir = PostgreSQL::Test::Utils::tempdir();
 # what runs now: servers and readers
 my (@servers, @readers);
+# faults and events of all cases, and the rows that were committed
+my (%count, $checked);
 
 sub now { return clock_gettime(CLOCK_MONOTONIC) }
 
@@ -325,7 +327,7 @@ my %faults_of = (
 		'killed feed workers' => sub { kill_process($_[0], pids_of($_[0], qr/snowflake feed/)) },
 		'frozen feed workers' => sub { freeze(1.5, pids_of($_[0], qr/snowflake feed/)) },
 		'frozen writers' => sub { freeze(1, pids_of($_[0])) },
-		'steps of clocks' => sub { set_clock($_[0]{node}, sprintf '%.3f', (rand(2) - 1) * any(0.05, 1, 2)); 1 },
+		'steps of a clock' => sub { set_clock($_[0]{node}, sprintf '%.3f', (rand(2) - 1) * any(0.05, 1, 2)); 1 },
 	},
 	subscribers => {
 		'crashes of subscribers' => sub { stop_and_start($_[0], 'immediate') },
@@ -355,7 +357,6 @@ sub run_case
 {
 	my ($case, $kinds, $events, $committed) = @_;
 	my %faults = ('crashes of readers' => \&kill_reader);
-	my %count;
 	my $tries = 0;
 	my $longer = 0;
 
@@ -406,7 +407,6 @@ sub run_case
 			$longer = 1;
 		}
 	}
-	note "$case: faults: " . join ', ', map { "$count{$_} $_" } sort keys %count;
 	foreach my $server (@servers)
 	{
 		set_clock($server->{node}, 0);
@@ -426,6 +426,7 @@ sub check_readers
 	my ($case, @committed) = @_;
 
 	@committed = sort { $a <=> $b } @committed;
+	$checked += @committed;
 	foreach my $reader (@readers)
 	{
 		wait_for { (cursor_of($reader))[0] >= $committed[-1] } "$case: $reader->{name} does not come to the end";
@@ -492,6 +493,7 @@ sub join_feed
 	my ($server, @read) = @_;
 	my $number = query($server->{node}, 'SHOW snowflake.node_id');
 
+	$count{'servers that join'}++;
 	wait_for { answer_of($server, 'SELECT snowflake_publish_horizon()') ne '' } 'a server does not join';
 	foreach my $reading (@read)
 	{
@@ -509,6 +511,7 @@ sub leave_feed
 	my $node = $server->{node};
 	my $number = query($node, 'SHOW snowflake.node_id');
 
+	$count{'servers that leave'}++;
 	delete $server->{writes};
 	end_client($server->{load});
 	end_prepared($server, 1);
@@ -554,6 +557,7 @@ sub run_standby
 		my $server = $standby[0];
 
 		note 'promotion';
+		$count{promotions}++;
 		$primary->{node}->stop(any('fast', 'immediate'));
 		end_client($primary->{load});
 		@servers = grep { $_ != $primary } @servers;
@@ -678,4 +682,5 @@ foreach my $case (split ' ', $cases)
 	next if $case eq 'active_active' && !part('active_active');
 	$cases{$case}->();
 }
+note "feed: $checked IDs; ", join ', ', map { "$count{$_} $_" } sort keys %count;
 done_testing();
