@@ -184,11 +184,11 @@ test:
 quick:
 	$(TESTED) test/all quick
 
-##: make long	all that takes hours, going on where it was stopped; ARGS=--list shows it	12 h
+##: make long	all that takes hours, going on where it was stopped; ARGS=--list shows it	6 h
 long:
 	test/long $(ARGS)
 
-##: make mutants	each test still finds the fault that it is there for; ARGS=NAME	25 min
+##: make mutants	each test still finds the fault that it is there for; ARGS=NAME	40 min
 mutants:
 	test/mutants/run $(ARGS)
 
@@ -240,9 +240,9 @@ settings:
 model:
 	test/model/run $(ARGS)
 
-##: make soak	faults at random, for SECONDS	SECONDS
+##: make soak	faults at random, for SECONDS; ARGS='nodes etcd feed' for other kinds	SECONDS
 soak:
-	test/soak $(SECONDS)
+	test/soak $(SECONDS) $(ARGS)
 
 ##: make package	the packages; the README on a bare Debian; docker/Dockerfile	4 min
 package:
