@@ -20,14 +20,14 @@ my %count = map { $_ => 0 } 'crashes', 'promotions', 'steps of a clock', 'restar
 my $offset = 0;
 my $lag = 0;
 my $generation = 1;
-my $node_id = 1;
 my $node_ids = 1;
+my $node_id = new_node_id();
 my (%highest, $load, $ended);
 
 note "SEED=$seed";
 srand($seed);
 
-my $node = new_server('node1', "snowflake.shards = '3-4'",
+my $node = new_server('node1', settings_of($node_id),
 	'max_wal_senders = 10', 'wal_keep_size = 256MB', 'wal_writer_delay = 10s', 'wal_log_hints = on',
 	'restart_after_crash = on');
 my $checker = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
