@@ -15,8 +15,13 @@
 #include "access/xlog.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "commands/dbcommands.h"
 #include "feed/feed.h"
+#include "lib/stringinfo.h"
+#include "nodes/value.h"
+#include "runtime/settings.h"
 #include "runtime/shmem.h"
+#include "utils/builtins.h"
 
 #define OLD_MS		(60 * 1000)
 
@@ -46,17 +51,51 @@ is_own(const SfFeedRow *row)
 	return sf_shmem != NULL && row->server == sf_feed_server();
 }
 
-/* Report a server that has published nothing for long. */
+/*
+ * Report databases of snowflake.feed_databases that do not exist; return false
+ * if there is none.
+ */
+static bool
+put_missing(SfStatus *status)
+{
+	StringInfoData missing;
+	StringInfoData there;
+	ListCell   *cell;
+
+	initStringInfo(&missing);
+	initStringInfo(&there);
+	foreach(cell, sf_settings_feed_databases())
+	{
+		const char *name = strVal(lfirst(cell));
+		StringInfo	list = OidIsValid(get_database_oid(name, true)) ?
+			&there : &missing;
+
+		appendStringInfo(list, "%s%s", list->len > 0 ? ", " : "",
+						 quote_identifier(name));
+	}
+	if (missing.len == 0)
+		return false;
+	sf_status_put(status, SF_STATUS_WARNING,
+				  psprintf("snowflake.feed_databases names databases that do not exist: %s",
+						   missing.data),
+				  psprintf("Create it, and its worker begins within a minute. Or leave it out, and restart the server: snowflake.feed_databases = %s",
+						   quote_literal_cstr(there.data)));
+	return true;
+}
+
+/* Report the first of the servers that have published nothing for long. */
 static void
-put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms)
+put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms, int late)
 {
 	char	   *name = pstrdup(row->name == NULL ? "?" : row->name);
 
 	sf_text_make_printable(name);
 	sf_status_put(status, SF_STATUS_WARNING,
-				  psprintf("server " INT64_FORMAT " (%s) holds the feed back: it has published nothing since %s, %s ago",
+				  psprintf("server " INT64_FORMAT " (%s) holds the feed back: it has published nothing since %s, %s ago%s",
 						   row->server, name, sf_timefmt_show(since_ms),
-						   sf_timefmt_span(sf_clock_wall_ms() - since_ms)),
+						   sf_timefmt_span(sf_clock_wall_ms() - since_ms),
+						   late == 1 ? "" :
+						   psprintf("; %d horizons are old", late)),
 				  is_own(row) ?
 				  psprintf(SF_FEED_PUBLISH_REMEDY, sf_extschema()) :
 				  psprintf("Start that server, and see its own snowflake_status(). Only if it never comes back, and none of its rows is still on its way, run%s: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
@@ -66,17 +105,19 @@ put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms)
 
 /*
  * Report the feed; no row if there is no table.  A server that is told to
- * publish, and has no row, was not told to join, or failed to.
+ * publish, and has no row, was not told to join, or failed to.  Its rows can
+ * be lost, so this is said first.
  */
 void
 sf_status_feed(SfStatus *status)
 {
 	Found		found = {0};
 	ErrorData  *error = sf_status_try(look, &found);
+	int64		now_ms = sf_clock_wall_ms();
 	const SfFeedRow *oldest = NULL;
-	int64		since_ms = 0;
 	bool		has_own = false;
-	int			n = 0;
+	int			published = 0;
+	int			late = 0;
 	ListCell   *cell;
 
 	foreach(cell, found.rows)
@@ -84,14 +125,17 @@ sf_status_feed(SfStatus *status)
 		const SfFeedRow *row = lfirst(cell);
 
 		has_own = has_own || is_own(row);
-		if (row->left || TIMESTAMP_NOT_FINITE(row->published))
+		if (TIMESTAMP_NOT_FINITE(row->published))
 			continue;
-		n++;
+		if (now_ms - sf_timefmt_to_ms(row->published) > OLD_MS)
+			late++;
+		else
+			published++;
 		if (oldest == NULL || row->published < oldest->published)
 			oldest = row;
 	}
-	if (oldest != NULL)
-		since_ms = sf_timefmt_to_ms(oldest->published);
+	if (put_missing(status))
+		return;
 	if (error != NULL && error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE)
 		sf_status_ok(status, psprintf("not looked at: %s", error->message));
 	else if (error != NULL)
@@ -99,14 +143,15 @@ sf_status_feed(SfStatus *status)
 					  psprintf("it cannot be read: %s", error->message),
 					  error->hint != NULL ?
 					  error->hint : sf_status_log_error(error));
-	else if (oldest != NULL && sf_clock_wall_ms() - since_ms > OLD_MS)
-		put_late(status, oldest, since_ms);
 	else if (found.exists && !has_own && !RecoveryInProgress() &&
 			 sf_feed_has_worker())
 		sf_status_put(status, SF_STATUS_WARNING,
 					  "this server has no row in the feed, although snowflake.feed_databases has this database",
-					  psprintf(SF_FEED_PUBLISH_REMEDY, sf_extschema()));
+					  psprintf(SF_FEED_PUBLISH_REMEDY " If it has left the feed, take this database out of that setting.",
+							   sf_extschema()));
+	else if (late > 0)
+		put_late(status, oldest, sf_timefmt_to_ms(oldest->published), late);
 	else if (found.exists)
 		sf_status_ok(status, psprintf("horizons published within a minute: %d",
-									  n));
+									  published));
 }

@@ -106,7 +106,7 @@ static const struct
 }			columns[NCOLUMNS] = {
 	{"server", INT8OID, false},
 	{"layout", TEXTOID, false},
-	{"horizon", INT8OID, true},
+	{"horizon", INT8OID, false},
 	{"node", INT8OID, true},
 	{"name", TEXTOID, false},
 	{"published", TIMESTAMPTZOID, false}
@@ -116,7 +116,7 @@ static const struct
 	"CREATE TABLE %s." TABLE " (" \
 	"server pg_catalog.int8 NOT NULL, " \
 	"layout pg_catalog.text NOT NULL, " \
-	"horizon pg_catalog.int8, " \
+	"horizon pg_catalog.int8 NOT NULL, " \
 	"node pg_catalog.int8, " \
 	"name pg_catalog.text, " \
 	"published pg_catalog.timestamptz NOT NULL, " \
@@ -126,11 +126,10 @@ static const struct
 static bool
 is_plain(Relation table)
 {
-	TupleConstr *constraints = RelationGetDescr(table)->constr;
 	TriggerDesc *triggers = table->trigdesc;
 	ListCell   *cell;
 
-	if (constraints != NULL && constraints->num_check > 0)
+	if (table->rd_rel->relchecks > 0)
 		return false;
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
@@ -218,12 +217,10 @@ require_rights(Relation table, AclMode rights)
 	AclResult	result = sf_schema_aclcheck(RelationGetNamespace(table),
 											GetUserId(), ACL_USAGE);
 
-	for (AclMode right = 1; right <= rights; right <<= 1)
-	{
-		if (result == ACLCHECK_OK && (rights & right) != 0)
-			result = pg_class_aclcheck(RelationGetRelid(table), GetUserId(),
-									   right);
-	}
+	if (result == ACLCHECK_OK &&
+		pg_class_aclmask(RelationGetRelid(table), GetUserId(), rights,
+						 ACLMASK_ALL) != rights)
+		result = ACLCHECK_NO_PRIV;
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_TABLE, TABLE);
 }
@@ -267,7 +264,6 @@ read_row(TupleTableSlot *slot, char *layout)
 
 	row->server = DatumGetInt64(slot->tts_values[COLUMN_SERVER]);
 	row->layout = layout;
-	row->left = slot->tts_isnull[COLUMN_HORIZON];
 	row->horizon = DatumGetInt64(slot->tts_values[COLUMN_HORIZON]);
 	row->has_node = !slot->tts_isnull[COLUMN_NODE];
 	row->node = DatumGetInt64(slot->tts_values[COLUMN_NODE]);
@@ -285,8 +281,6 @@ compare(const ListCell *a, const ListCell *b)
 	const SfFeedRow *second = lfirst(b);
 	int			order = strcmp(first->layout, second->layout);
 
-	if (order == 0)
-		order = first->left - second->left;
 	if (order == 0)
 		order = (first->horizon > second->horizon) -
 			(first->horizon < second->horizon);
@@ -317,6 +311,7 @@ sf_feed_rows(Relation table)
 		slot_getallattrs(slot);
 		layout = read_text(slot, COLUMN_LAYOUT);
 		if (layout != NULL && !slot->tts_isnull[COLUMN_SERVER] &&
+			!slot->tts_isnull[COLUMN_HORIZON] &&
 			!slot->tts_isnull[COLUMN_PUBLISHED])
 			rows = lappend(rows, read_row(slot, layout));
 	}
@@ -332,12 +327,12 @@ sf_feed_rows(Relation table)
 			strcmp(least->layout, row->layout) != 0;
 		if (row->is_first)
 			least = row;
-		row->is_least = !row->left && row->horizon == least->horizon;
+		row->is_least = row->horizon == least->horizon;
 	}
 	return rows;
 }
 
-/* Return true for a row of a server and layout; NULL: that has not left. */
+/* Return true for a row of a server and layout; NULL stands for any. */
 static bool
 is_row_of(TupleTableSlot *slot, int64 server, const char *layout)
 {
@@ -347,10 +342,8 @@ is_row_of(TupleTableSlot *slot, int64 server, const char *layout)
 	if (slot->tts_isnull[COLUMN_SERVER] ||
 		DatumGetInt64(slot->tts_values[COLUMN_SERVER]) != server)
 		return false;
-	if (layout == NULL)
-		return !slot->tts_isnull[COLUMN_HORIZON];
 	found = read_text(slot, COLUMN_LAYOUT);
-	return found != NULL && strcmp(found, layout) == 0;
+	return layout == NULL || (found != NULL && strcmp(found, layout) == 0);
 }
 
 /*
@@ -474,8 +467,7 @@ require_ahead(const List *rows, const SfLayout *layout, const char *text,
 		const SfFeedRow *row = lfirst(cell);
 		int64		time_ms;
 
-		if (row->left || row->horizon <= horizon ||
-			strcmp(row->layout, text) != 0)
+		if (row->horizon <= horizon || strcmp(row->layout, text) != 0)
 			continue;
 		time_ms = sf_id_time_tick_ms(layout,
 									 sf_layout_tick(layout, row->horizon));
@@ -517,6 +509,32 @@ find_name(void)
 }
 
 /*
+ * Delete the rows of a server; "layout" may be NULL for all of them.  Raise
+ * *horizon to theirs.  Return false if there is none.
+ */
+static bool
+delete_rows(Relation table, int64 server, const char *layout, int64 *horizon)
+{
+	HeapTuple	old;
+	bool		found = false;
+
+	CheckCmdReplicaIdentity(table, CMD_DELETE);
+	while ((old = lock_row(table, server, layout)) != NULL)
+	{
+		bool		isnull;
+		Datum		before = heap_getattr(old, COLUMN_HORIZON + 1,
+										  RelationGetDescr(table), &isnull);
+
+		if (!isnull)
+			*horizon = Max(*horizon, DatumGetInt64(before));
+		CatalogTupleDelete(table, &old->t_self);
+		CommandCounterIncrement();
+		found = true;
+	}
+	return found;
+}
+
+/*
  * Write this server's row; one that others have taken out has to join.
  *
  * Logical replication skips an UPDATE of a row that a subscriber lacks, and
@@ -530,22 +548,9 @@ set_row(Relation table, const char *layout, int64 horizon, bool is_shard,
 	uint64		right = sf_shmem_right();
 	Datum		values[NCOLUMNS];
 	bool		nulls[NCOLUMNS] = {false};
-	HeapTuple	old;
 
-	CheckCmdReplicaIdentity(table, CMD_DELETE);
-	while ((old = lock_row(table, sf_feed_server(), layout)) != NULL)
-	{
-		bool		has_left;
-		Datum		before = heap_getattr(old, COLUMN_HORIZON + 1,
-										  RelationGetDescr(table), &has_left);
-
-		if (has_left && !joins)
-			return;
-		if (!has_left)
-			horizon = Max(horizon, DatumGetInt64(before));
-		CatalogTupleDelete(table, &old->t_self);
-		CommandCounterIncrement();
-	}
+	if (!delete_rows(table, sf_feed_server(), layout, &horizon) && !joins)
+		return;
 	values[COLUMN_SERVER] = Int64GetDatum(sf_feed_server());
 	values[COLUMN_LAYOUT] = CStringGetTextDatum(layout);
 	values[COLUMN_HORIZON] = Int64GetDatum(horizon);
@@ -556,27 +561,6 @@ set_row(Relation table, const char *layout, int64 horizon, bool is_shard,
 	CatalogTupleInsert(table, heap_form_tuple(RelationGetDescr(table), values,
 											  nulls));
 	CommandCounterIncrement();
-}
-
-/* Take a server out. */
-static void
-clear_rows(Relation table, int64 server)
-{
-	Datum		values[NCOLUMNS] = {0};
-	bool		nulls[NCOLUMNS] = {false};
-	bool		replaces[NCOLUMNS] = {false};
-	HeapTuple	old;
-
-	nulls[COLUMN_HORIZON] = true;
-	replaces[COLUMN_HORIZON] = true;
-	CheckCmdReplicaIdentity(table, CMD_UPDATE);
-	while ((old = lock_row(table, server, NULL)) != NULL)
-	{
-		CatalogTupleUpdate(table, &old->t_self,
-						   heap_modify_tuple(old, RelationGetDescr(table),
-											 values, nulls, replaces));
-		CommandCounterIncrement();
-	}
 }
 
 /*
@@ -591,7 +575,6 @@ publish(Relation table, const List *rows, const SfLayout *layout)
 	int			slot = is_shard ? 0 : sf_generator_slot_of(layout);
 	char		text[SF_LAYOUT_TEXT_SIZE];
 	const SfFeedRow *own;
-	bool		joins;
 	int64		horizon;
 	int64		highest;
 
@@ -603,12 +586,11 @@ publish(Relation table, const List *rows, const SfLayout *layout)
 	sf_generator_pass_time(is_shard ? 0 : SF_NO_SHARD, slot);
 	horizon = sf_horizon_to_publish(is_shard ? SF_ALL_SHARDS : SF_NO_SHARD,
 									slot, layout, &highest);
-	joins = own == NULL || own->left;
-	if (joins)
+	if (own == NULL)
 		require_ahead(rows, layout, text, horizon);
 	else if (own->horizon > highest)
 		refuse_above_mark(own);
-	set_row(table, text, horizon, is_shard, joins);
+	set_row(table, text, horizon, is_shard, own == NULL);
 	return horizon;
 }
 
@@ -666,8 +648,8 @@ publish_all(Relation table, const List *rows)
 }
 
 /*
- * For the worker: go on where this server has joined, and has not left.  A
- * person decides when it joins: see doc/feeds.md.
+ * For the worker: go on where this server has joined.  A person decides when
+ * it joins: see doc/feeds.md.
  */
 void
 sf_feed_go_on(Relation table)
@@ -679,12 +661,12 @@ sf_feed_go_on(Relation table)
 	{
 		const SfFeedRow *row = lfirst(cell);
 
-		if (row->server == sf_feed_server() && !row->left)
+		if (row->server == sf_feed_server())
 			publish_named(table, rows, row->layout);
 	}
 }
 
-#define WRITES	(ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE)
+#define WRITES	(ACL_SELECT | ACL_INSERT | ACL_DELETE)
 
 /*
  * snowflake_publish_horizon() returns bigint
@@ -771,24 +753,25 @@ warn_of_loss(const SfFeedRow *row)
 	char	   *layout = pstrdup(row->layout);
 
 	sf_text_make_printable(layout);
-	if (!row->left)
-		ereport(NOTICE,
-				(errmsg("server " INT64_FORMAT " no longer holds the feed back",
-						row->server),
-				 errdetail("Feeds can pass over its rows with IDs from " INT64_FORMAT " on that have not arrived here (layout \"%s\").",
-						   row->horizon, layout)));
+	ereport(NOTICE,
+			(errmsg("server " INT64_FORMAT " no longer holds the feed back",
+					row->server),
+			 errdetail("Feeds can pass over its rows with IDs from " INT64_FORMAT " on that have not arrived here (layout \"%s\").",
+					   row->horizon, layout)));
 }
 
 /* Before this server leaves, all of its transactions with IDs must end. */
 static void
 require_no_ids(void)
 {
-	if (sf_horizon_is_held_back())
+	const char *ends = sf_horizon_end_holders();
+
+	if (*ends != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("transactions of this database may still bring in IDs"),
-				 errhint("Stop all clients. See these transactions, and end them: SELECT * FROM %s.snowflake_horizon_holders;",
-						 sf_extschema())));
+				 errhint("Stop the application, and end its last transactions:%s",
+						 ends)));
 }
 
 static void
@@ -797,20 +780,17 @@ leave(int64 server)
 	Relation	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
 	const List *rows = sf_feed_rows(table);
 	bool		is_own = server == sf_feed_server();
-	bool		found = false;
+	int64		horizon = 0;
 	ListCell   *cell;
 
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
 
-		if (row->server != server)
-			continue;
-		found = true;
-		if (!is_own)
+		if (row->server == server && !is_own)
 			warn_of_loss(row);
 	}
-	if (!found)
+	if (!delete_rows(table, server, NULL, &horizon))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("server " INT64_FORMAT " is not in the feed", server),
@@ -820,7 +800,6 @@ leave(int64 server)
 		require_no_ids();
 	else
 		stand_in(table, rows);
-	clear_rows(table, server);
 	relation_close(table, NoLock);
 }
 
@@ -864,6 +843,7 @@ typedef struct Question
 	uint32		xcnt;
 	int32		subxcnt;
 	CommandId	command;
+	SubTransactionId subtransaction;
 	Oid			user;
 } Question;
 
@@ -913,6 +893,7 @@ least_horizon(const SfLayout *layout, const char *call)
 	question.xcnt = snapshot->xcnt;
 	question.subxcnt = snapshot->subxcnt;
 	question.command = snapshot->curcid;
+	question.subtransaction = GetCurrentSubTransactionId();
 	question.user = GetUserId();
 	if (memcmp(&question, &last, sizeof(question)) != 0)
 	{
@@ -991,9 +972,8 @@ show_row(ReturnSetInfo *result, const SfFeedRow *row)
 	nulls[SHOWN_NODE] = !row->has_node;
 	values[SHOWN_NODE] = Int64GetDatum(row->node);
 	values[SHOWN_LAYOUT] = CStringGetTextDatum(row->layout);
-	nulls[SHOWN_HORIZON] = row->left;
 	values[SHOWN_HORIZON] = Int64GetDatum(row->horizon);
-	nulls[SHOWN_TIME] = row->left ||
+	nulls[SHOWN_TIME] =
 		!sf_layout_parse(&layout, row->layout, reason, sizeof(reason));
 	if (!nulls[SHOWN_TIME])
 		values[SHOWN_TIME] = TimestampTzGetDatum(sf_id_time_of(&layout,

@@ -18,8 +18,7 @@ typedef struct SfFeedRow
 {
 	int64		server;
 	char	   *layout;			/* its text */
-	bool		left;			/* the server takes no part */
-	int64		horizon;		/* unless it has left */
+	int64		horizon;
 	bool		has_node;
 	int64		node;
 	char	   *name;			/* of the host; or NULL */

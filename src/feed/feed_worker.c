@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
+#include "nodes/value.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
@@ -29,7 +30,8 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-#define RESTART_S	10
+/* A worker whose database is gone logs an error each time. */
+#define RESTART_S	60
 
 extern PGDLLEXPORT void snowflake_feed_worker_main(Datum arg);
 
@@ -120,15 +122,8 @@ snowflake_feed_worker_main(Datum arg)
 bool
 sf_feed_has_worker(void)
 {
-	char	   *database = get_database_name(MyDatabaseId);
-	ListCell   *cell;
-
-	foreach(cell, sf_settings_feed_databases())
-	{
-		if (strcmp(lfirst(cell), database) == 0)
-			return true;
-	}
-	return false;
+	return list_member(sf_settings_feed_databases(),
+					   makeString(get_database_name(MyDatabaseId)));
 }
 
 static void
@@ -160,5 +155,5 @@ sf_feed_at_load(void)
 	if (IsBinaryUpgrade)
 		return;
 	foreach(cell, sf_settings_feed_databases())
-		register_worker(lfirst(cell));
+		register_worker(strVal(lfirst(cell)));
 }

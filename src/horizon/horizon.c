@@ -891,32 +891,48 @@ snowflake_horizon_holders(PG_FUNCTION_ARGS)
 }
 
 /*
- * Return true if any transaction of this database can still commit IDs: one
- * that runs, and has made some, or a prepared one that may have.
+ * Return statements that end the transactions of this database that can still
+ * commit IDs: those that run, and have made some, and prepared ones that may
+ * have.  Each has a blank before it.  Of many, these are the first.
  */
-bool
-sf_horizon_is_held_back(void)
+const char *
+sf_horizon_end_holders(void)
 {
-	bool		held = false;
+	StringInfoData ends;
 	Prepared   *list;
 	int			count;
+	int			most = 6;
 
-	for (int i = 0; i < MaxBackends; i++)
+	initStringInfo(&ends);
+	for (int i = 0; i < MaxBackends && most > 0; i++)
 	{
 		SfPending  *writer = &sf_pending_writers[i].writer;
 
-		held = held ||
-			(pg_atomic_read_u32(&writer->database) == MyDatabaseId &&
-			 (pg_atomic_read_u64(&writer->node) != SF_NONE ||
-			  pg_atomic_read_u64(&writer->other_ms) != SF_NONE));
+		if (pg_atomic_read_u32(&writer->database) == MyDatabaseId &&
+			(pg_atomic_read_u64(&writer->node) != SF_NONE ||
+			 pg_atomic_read_u64(&writer->other_ms) != SF_NONE))
+		{
+			appendStringInfo(&ends,
+							 " SELECT pg_catalog.pg_terminate_backend(%d, '5000'::bigint);",
+							 GetPGProcByNumber(i)->pid);
+			most--;
+		}
 	}
 	list = list_prepared(&count);
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count && most > 0; i++)
 	{
 		SfPendingRange range;
 
-		held = held || (list[i].database == MyDatabaseId &&
-						find_range_of_prepared(list[i].xid, &range));
+		if (list[i].database == MyDatabaseId &&
+			find_range_of_prepared(list[i].xid, &range))
+		{
+			char	   *gid = quote_literal_cstr(list[i].gid);
+
+			appendStringInfo(&ends,
+							 " COMMIT PREPARED %s; or ROLLBACK PREPARED %s;",
+							 gid, gid);
+			most--;
+		}
 	}
-	return held;
+	return ends.data;
 }

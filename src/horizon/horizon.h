@@ -15,6 +15,6 @@
 
 extern int64 sf_horizon_to_publish(int shard, int slot,
 								   const SfLayout *layout, int64 *highest);
-extern bool sf_horizon_is_held_back(void);
+extern const char *sf_horizon_end_holders(void);
 
 #endif							/* SF_HORIZON_H */

@@ -20,6 +20,7 @@
 #include "layout/ranges.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "nodes/value.h"
 #include "runtime/shmem.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
@@ -462,16 +463,19 @@ define_leases(void)
 
 /* ---- feeds ---- */
 
-/* Return the databases in snowflake.feed_databases. */
+/* Return the names in snowflake.feed_databases as nodes, each once. */
 List *
 sf_settings_feed_databases(void)
 {
-	List	   *names;
+	List	   *names = NIL;
+	List	   *databases = NIL;
+	ListCell   *cell;
 
-	if (sf_feed_databases == NULL)
-		return NIL;
-	(void) SplitIdentifierString(pstrdup(sf_feed_databases), ',', &names);
-	return names;
+	if (sf_feed_databases != NULL)
+		(void) SplitIdentifierString(pstrdup(sf_feed_databases), ',', &names);
+	foreach(cell, names)
+		databases = list_append_unique(databases, makeString(lfirst(cell)));
+	return databases;
 }
 
 static bool

@@ -2,7 +2,7 @@
 \pset format unaligned
 \pset tuples_only
 \pset null NULL
--- what a statement answers, with X for long numbers and times
+-- what a statement answers, with X for long numbers, times and processes
 CREATE FUNCTION feed_answer(statement text, OUT answer text) LANGUAGE plpgsql AS $$
 DECLARE
 	detail text;
@@ -11,7 +11,7 @@ BEGIN
 	EXECUTE statement INTO answer;
 EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	answer := regexp_replace(concat_ws(E'\n', sqlstate || ' ' || sqlerrm, detail, hint), '\d{12,}|\d{4}-\S+ [0-9:.+-]+', 'X', 'g');
+	answer := regexp_replace(concat_ws(E'\n', sqlstate || ' ' || sqlerrm, detail, hint), '\d{12,}|\d{4}-\S+ [0-9:.+-]+|(?<=backend\()\d+', 'X', 'g');
 END $$;
 -- without the table
 SELECT snowflake_feed_horizon();
@@ -61,7 +61,7 @@ BEGIN;
 INSERT INTO feed_rows (n) VALUES (3) RETURNING id \gset
 SELECT FROM pg_sleep(0.01);
 SELECT snowflake_publish_horizon() <= :id AS held;
-SELECT snowflake_leave_feed();
+SELECT feed_answer('SELECT snowflake_leave_feed()');
 ROLLBACK;
 -- the horizon does not go back
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -70,7 +70,15 @@ SELECT snowflake_publish_horizon() AS h \gset
 UPDATE snowflake_feed SET horizon = horizon + 1;
 SELECT snowflake_publish_horizon() = :h AS same, horizon = :h + 1 AS kept FROM snowflake_feed;
 ROLLBACK;
--- each statement sees what is there
+-- each statement sees what is there, also after a part of the transaction was taken back
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+UPDATE snowflake_feed SET horizon = 4;
+SAVEPOINT s;
+UPDATE snowflake_feed SET horizon = 5;
+SELECT snowflake_feed_horizon();
+ROLLBACK TO s;
+SELECT snowflake_feed_horizon();
+ROLLBACK;
 BEGIN;
 SELECT snowflake_feed_horizon() > 5 AS read;
 UPDATE snowflake_feed SET horizon = 5;
@@ -115,9 +123,8 @@ SELECT FROM pg_sleep(0.01);
 SELECT snowflake_leave_feed(5);
 SELECT horizon > :before AS successor FROM snowflake_feed_servers WHERE node = 7 AND layout LIKE '%sequence:12%';
 SELECT snowflake_feed_horizon() > :h AS least;
-SELECT horizon, node, holds_back FROM snowflake_feed_servers WHERE server = 5;
+SELECT count(*) FROM snowflake_feed_servers WHERE server = 5;
 SELECT status FROM snowflake_status() WHERE check_name = 'feed';
-DELETE FROM snowflake_feed WHERE server = 5;
 -- rows that nobody can use
 INSERT INTO snowflake_feed VALUES (1, 'no layout', 1, NULL, NULL, now()), (2, 'node:10 sequence:12 timestamp:41', 1, NULL, NULL, now()),
 	(3, 'timestamp:41 node:10 sequence:12 epoch:2190-01-01', 1, NULL, NULL, now()), (4, 'timestamp:41 shard:10 sequence:12 epoch:2024-01-01', 1, NULL, NULL, now()),
@@ -128,20 +135,21 @@ SELECT status FROM snowflake_status() WHERE check_name = 'feed';
 SELECT count(*) FROM snowflake_feed;
 DELETE FROM snowflake_feed WHERE server < 6;
 -- leaving, and joining again: not behind the others
+SELECT layout FROM snowflake_feed WHERE layout LIKE '%sequence:12%' \gset
 SELECT snowflake_leave_feed();
-SELECT count(*), count(horizon), count(node) FROM snowflake_feed;
+SELECT count(*) FROM snowflake_feed;
 SELECT snowflake_feed_horizon();
-INSERT INTO snowflake_feed SELECT 5, layout, horizon, 8, 'other:1', now() FROM snowflake_feed WHERE layout LIKE '%sequence:12%';
-UPDATE snowflake_feed SET horizon = snowflake_min_id(now() + interval '1 hour') WHERE server = 5;
+SELECT feed_answer('SELECT snowflake_leave_feed()');
+INSERT INTO snowflake_feed SELECT 5, :'layout', snowflake_min_id(now() + interval '1 hour'), 8, 'other:1', now();
 SELECT feed_answer('SELECT snowflake_publish_horizon()');
 DELETE FROM snowflake_feed WHERE server = 5;
 -- what no server can have published holds up nobody, and a text of no server is not read
-INSERT INTO snowflake_feed SELECT 98, layout, 9223372036854775807, 8, 'other:1', now() FROM snowflake_feed WHERE layout LIKE '%sequence:12%' LIMIT 1;
+INSERT INTO snowflake_feed SELECT 98, :'layout', 9223372036854775807, 8, 'other:1', now();
 INSERT INTO snowflake_feed VALUES (99, repeat('x', 1000), 1, 8, 'other:1', now());
 SELECT snowflake_publish_horizon() > :h AS joined;
 SELECT count(*) FROM snowflake_feed_servers WHERE server IN (98, 99);
 DELETE FROM snowflake_feed WHERE server IN (98, 99);
-SELECT count(*), count(horizon), count(node) FROM snowflake_feed;
+SELECT count(*) FROM snowflake_feed;
 -- the mark was lowered below what is published
 UPDATE snowflake_feed SET horizon = snowflake_min_id(now() + interval '1 hour') WHERE node = 7;
 SELECT feed_answer('SELECT snowflake_publish_horizon()');
@@ -166,11 +174,6 @@ SELECT snowflake_feed_horizon() > :h AS read;
 SELECT count(*) FROM snowflake_feed_servers;
 SELECT snowflake_publish_horizon();
 ROLLBACK;
-SELECT snowflake_publish_horizon();
-SELECT snowflake_leave_feed();
-RESET ROLE;
-GRANT UPDATE ON snowflake_feed TO feed_reader;
-SET ROLE feed_reader;
 SELECT snowflake_publish_horizon();
 SELECT snowflake_leave_feed();
 RESET ROLE;
@@ -225,9 +228,9 @@ DROP INDEX feed_index;
 CREATE INDEX feed_index ON snowflake_feed (server) WHERE server > 1;
 SELECT snowflake_publish_horizon();
 DROP INDEX feed_index;
-ALTER TABLE snowflake_feed ALTER horizon SET NOT NULL;
+ALTER TABLE snowflake_feed ALTER node SET NOT NULL;
 SELECT snowflake_publish_horizon();
-ALTER TABLE snowflake_feed ALTER horizon DROP NOT NULL;
+ALTER TABLE snowflake_feed ALTER node DROP NOT NULL;
 DROP TABLE snowflake_feed;
 CREATE TABLE snowflake_feed (server bigint, layout text, horizon bigint, node bigint GENERATED ALWAYS AS (1) STORED, name text, published timestamptz);
 SELECT snowflake_publish_horizon();
@@ -267,7 +270,7 @@ INSERT INTO feed_child SELECT 5, layout, 1, 8, 'other:1', now() FROM snowflake_f
 SELECT snowflake_feed_horizon() > :h AS read;
 SELECT snowflake_publish_horizon() > :h AS published;
 DROP TABLE feed_child;
--- what is not such a table
+-- a table that the owner has changed, and other kinds of tables, are refused
 CREATE RULE feed_rule AS ON UPDATE TO snowflake_feed DO INSTEAD NOTHING;
 SELECT snowflake_publish_horizon();
 DROP RULE feed_rule ON snowflake_feed;

@@ -5,7 +5,7 @@
 use SnowflakeTest;
 
 my $layout = 'timestamp:41 node:10 sequence:12 epoch:2024-01-01';
-my $node = new_server('main', "snowflake.feed_databases = 'postgres, \"No such\"'", "snowflake.feed_interval = 20ms",
+my $node = new_server('main', "snowflake.feed_databases = 'postgres, \"No such\", postgres'", "snowflake.feed_interval = 20ms",
 	'wal_level = logical', 'max_prepared_transactions = 5', 'autovacuum = off');
 start_with_clock($node, '+0');
 
@@ -46,11 +46,15 @@ sub is_waiting
 my $start = -s $node->logfile;
 query($node, 'CREATE EXTENSION snowflake; CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int)');
 query($node, 'CREATE ROLE feed_owner; GRANT CREATE ON SCHEMA public TO feed_owner; SET ROLE feed_owner; SELECT snowflake_create_feed()');
-is(feed_row($node), 'warning|this server has no row in the feed, although snowflake.feed_databases has this database|Publish, or see why that fails: SELECT public.snowflake_publish_horizon();',
+is(feed_row($node), q{warning|snowflake.feed_databases names databases that do not exist: "No such"|Create it, and its worker begins within a minute. Or leave it out, and restart the server: snowflake.feed_databases = 'postgres'},
+	'the status says which database is missing');
+query($node, 'CREATE DATABASE "No such"');
+is(feed_row($node), 'warning|this server has no row in the feed, although snowflake.feed_databases has this database|Publish, or see why that fails: SELECT public.snowflake_publish_horizon(); If it has left the feed, take this database out of that setting.',
 	'the status says that a server has not joined');
 my $rounds = query($node, q{SELECT query_start FROM pg_stat_activity WHERE backend_type = 'snowflake feed' AND datname = 'postgres'});
 wait_until { query($node, qq{SELECT query_start > '$rounds' FROM pg_stat_activity WHERE backend_type = 'snowflake feed' AND datname = 'postgres'}) eq 't' } 'the worker runs';
 is(query($node, 'SELECT count(*) FROM snowflake_feed'), 0, '... and the worker does not join by itself');
+is(query($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'snowflake feed' AND datname = 'postgres'}), 1, 'a database that is named twice has one worker');
 query($node, 'SELECT snowflake_publish_horizon()');
 published($node, 'then it goes on');
 # nobody makes an ID
@@ -157,7 +161,7 @@ query($node, q{SELECT pg_drop_replication_slot('s')});
 query($node, 'SELECT snowflake_leave_feed()');
 refused($node, 'SELECT snowflake_feed_horizon()', '55000', qr/no server has published/, 'a server has left');
 query($node, 'SELECT pg_sleep(0.2)');
-is(query($node, 'SELECT count(horizon) FROM snowflake_feed'), 0, '... and the worker does not come back');
+is(query($node, 'SELECT count(*) FROM snowflake_feed'), 0, '... and the worker does not come back');
 query($node, 'SELECT snowflake_publish_horizon()');
 published($node, '... before it is told to');
 
@@ -198,7 +202,7 @@ query($node, q{BEGIN; INSERT INTO t (c) VALUES (2); PREPARE TRANSACTION 'p'});
 my $prepared = query($node, 'SELECT lowest_id FROM snowflake_horizon_holders');
 query($node, 'SELECT pg_sleep(0.1)');
 cmp_ok(horizon(), '<=', $prepared, 'a prepared transaction holds the feed back');
-refused($node, 'SELECT snowflake_leave_feed()', '55006', qr/may still bring in IDs.*Stop all clients\. See these transactions, and end them: SELECT \* FROM public\.snowflake_horizon_holders;/s, 'and nobody leaves');
+refused($node, 'SELECT snowflake_leave_feed()', '55006', qr/may still bring in IDs.*Stop the application, and end its last transactions: COMMIT PREPARED 'p'; or ROLLBACK PREPARED 'p';/s, 'and nobody leaves');
 query($node, q{COMMIT PREPARED 'p'});
 wait_until { query($node, 'SELECT count(*) FROM t WHERE id < snowflake_feed_horizon()') == 2 } 'its row';
 published($node, '... until it ends');
@@ -240,7 +244,9 @@ $node->stop('immediate');
 $standby->promote;
 is(query($standby, 'SELECT server FROM snowflake_feed_servers WHERE holds_back'), $old, 'the old primary holds the feed back');
 query($standby, "UPDATE snowflake_feed SET published = now() - interval '2 minutes' WHERE server = $old");
-my $call = query($standby, q{SELECT substring(remedy FROM 'run: (.*)$') FROM snowflake_status() WHERE check_name = 'feed'});
+like(feed_row($standby), qr/^warning\|this server has no row in the feed/, 'the status says that it has not joined');
+my (undef, $call) = split /\n/, query($standby, q{BEGIN; SELECT snowflake_publish_horizon();
+	SELECT substring(remedy FROM 'run: (.*)$') FROM snowflake_status() WHERE check_name = 'feed'; ROLLBACK});
 is($call, "SELECT public.snowflake_leave_feed('$old'::bigint);", 'the status names the call');
 my (undef, undef, $err) = $standby->psql('postgres', $call);
 like($err, qr/NOTICE:  server $old no longer holds the feed back\nDETAIL:  Feeds can pass over its rows with IDs from \d+ on that have not arrived here \(layout "\Q$layout\E"\)\.$/m, '... which says what can be lost');
@@ -252,10 +258,20 @@ like(feed_row($standby), qr/^ok\|horizons published within a minute: 1\|$/, 'the
 $standby->append_conf('postgresql.conf', "snowflake.node_id = ''\nsnowflake.shards = '5'");
 $standby->stop;
 start_with_clock($standby, 0);
-query($standby, "INSERT INTO snowflake_feed VALUES (99, '$layout', 1, 9, 'dead', now())");
+query($standby, "INSERT INTO snowflake_feed SELECT n, '$layout', n, 9, 'dead', now() - interval '2 minutes' FROM generate_series(98, 99) n");
+like(feed_row($standby), qr/^warning\|server 98 \(dead\) holds the feed back: .*; [2-9] horizons are old\|/, 'the status counts the horizons that are old');
+query($standby, 'SELECT snowflake_leave_feed(98)');
 (undef, undef, $err) = $standby->psql('postgres', 'SELECT snowflake_leave_feed(99)');
 like($err, qr/NOTICE:  this server has published its horizon, since it can make IDs/, 'a server with shards stands in');
 is(query($standby, q{SELECT count(*) FROM snowflake_feed_servers WHERE layout LIKE '%shard%' AND horizon_time > now() - interval '1 minute'}), 1, '... with the horizon of its shards');
+
+# the horizon of an idle server follows a clock that is ahead, as IDs do
+query($standby, 'SELECT snowflake_leave_feed()');
+query($standby, 'SELECT snowflake_publish_shard_horizon()');
+set_clock($standby, 600);
+wait_until { query($standby, q{SELECT max(horizon_time) > clock_timestamp() - interval '1 minute' FROM snowflake_feed_servers}) eq 't' } 'the horizon follows the clock';
+set_clock($standby, 0);
+refused($standby, 'SELECT snowflake_shard_nextval(5)', '58000', qr/behind/, 'a clock that was ahead: the server waits, and makes no ID below its horizon');
 
 $standby->stop;
 done_testing();

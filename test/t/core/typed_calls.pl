@@ -7,7 +7,7 @@ use SnowflakeTest;
 use NastyDatabase;
 use Robot;
 
-nasty_database();
+nasty_database('max_prepared_transactions = 2');
 keep();
 
 # Make a situation, and run a statement, as the owner of the tables or as a superuser. The
@@ -247,6 +247,33 @@ situation('a lost mark, and a table that is locked', sub {
 	return query($node, 'SELECT max(id) FROM "My Schema".tree');
 } }, types => 'Run as a superuser, with its highest ID and the layout');
 
+# ---- feeds of several servers ----
+
+statement('a feed that nobody has begun', '', 'SELECT snowflake_feed_horizon()', as => 'super',
+	types => [ 'On each primary that makes or collects the rows, run: ', 'On each server that makes the IDs, run: ' ]);
+statement('a feed with a view in place of its table', q{DROP TABLE snowflake_feed; GRANT CREATE ON SCHEMA public TO "The Owner";
+		SET ROLE "The Owner"; CREATE VIEW public.snowflake_feed AS SELECT 1}, 'SELECT snowflake_feed_horizon()', as => 'super',
+	types => 'Run as its owner: ', then => 'SELECT count(*) = 1 FROM snowflake_feed_servers');
+statement('a mark that was lowered', q{UPDATE snowflake_feed SET horizon = snowflake_min_id(now() + interval '1 hour')},
+	'SELECT snowflake_publish_horizon()', as => 'super', types => 'Stop all clients, and join anew: ',
+	then => 'SELECT horizon < snowflake_max_id(clock_timestamp()) FROM snowflake_feed_servers');
+statement('a server that is not in the feed', '', 'SELECT snowflake_leave_feed(5)', as => 'super', once => 1,
+	types => 'See the servers: ');
+
+my $other = q{INSERT INTO snowflake_feed SELECT 5, layout, %s, 8, 'other:1', %s FROM snowflake_feed};
+
+statement('a server that is taken out by one that makes no IDs', sprintf($other, 1, 'now()'), 'SELECT snowflake_leave_feed(5)', as => 'super', once => 1,
+	types => 'If it makes no IDs for this feed, run here: ', then => 'SELECT count(*) = 0 FROM snowflake_feed_servers');
+
+my $writer;
+
+statement('a server that leaves with transactions', sub {
+	$writer = begin_session($node, 'SELECT snowflake_publish_horizon(); BEGIN; INSERT INTO "My Schema".tree DEFAULT VALUES');
+	query($node, q{BEGIN; INSERT INTO "My Schema".tree DEFAULT VALUES; PREPARE TRANSACTION 'the bank''s'});
+}, 'SELECT snowflake_leave_feed()', as => 'super', types => 'Stop the application, and end its last transactions:',
+	then => 'SELECT count(*) = 0 FROM snowflake_feed_servers');
+undef $writer;
+
 # ---- checks ----
 
 # Make a situation of which a check says what to do.
@@ -276,5 +303,20 @@ checked('recorded configuration', 'a record of another layout, and a mark that i
 		SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 	restart();
 }, types => 'That records what is configured.');
+checked('feed', 'a server that has published nothing for long', sub {
+	query($node, q{SELECT snowflake_publish_horizon(); UPDATE snowflake_feed SET published = now() - interval '2 minutes'});
+}, types => 'Publish, or see why that fails: SELECT %s.snowflake_publish_horizon();$');
+checked('feed', 'a server that is down', sub { query($node, sprintf($other, 1, q{now() - interval '2 minutes'})) },
+	types => 'Start that server, and see its own ');
+checked('feed', 'a feed of a database that does not exist, and another one that the server has not joined', sub {
+	query($node, 'SELECT snowflake_leave_feed()');
+	$node->append_conf('postgresql.conf', q{snowflake.feed_databases = 'nowhere, postgres, postgres'});
+	restart();
+}, restart => \&restart, types => [ 'Create it, and its worker begins within a minute.', 'If it has left the feed, take ' ]);
+# last, since the clock of this server goes on ahead
+statement('a server that joins with a clock that is behind', sub {
+	query($node, sprintf($other, q{snowflake_min_id(now() + interval '30 minutes')}, 'now()') . '; SELECT snowflake_leave_feed()');
+}, 'SELECT snowflake_publish_horizon()', as => 'super', types => 'Let no application connect here yet.',
+	hands => [ qr/Correct the clock if it is behind/, sub { set_clock($node, 31 * 60) } ]);
 
 done_testing();
