@@ -197,6 +197,23 @@ test_shared(void)
 	CHECK(sf_servers_name(&list, 3) && !sf_servers_name(&list, 5));
 }
 
+/* Who accepts shards takes those over; and node ids, if that is said. */
+static void
+test_forgiven(void)
+{
+	clear();
+	write_as(1, 5);
+	write_as(1, 6);
+	write_as(2, 7);
+	CHECK(sf_servers_has(&list, 1, 6) && sf_servers_has(&list, 1, SF_SHARDS));
+	CHECK(!sf_servers_has(&list, 1, 5) && !sf_servers_has(&list, 3, 5));
+	sf_servers_forgive(&list, false);
+	CHECK(!sf_servers_has(&list, 1, SF_SHARDS));
+	CHECK(sf_servers_has(&list, 1, 6) && is_copy(2, 5));
+	sf_servers_forgive(&list, true);
+	CHECK(!sf_servers_has(&list, 1, 6) && !is_copy(2, 5));
+}
+
 /* The first server is rewound: its old number is nobody else's. */
 static void
 test_same_place(void)
@@ -558,6 +575,7 @@ main(void)
 	RUN(test_shards);
 	RUN(test_old_numbers);
 	RUN(test_shared);
+	RUN(test_forgiven);
 	RUN(test_same_place);
 	RUN(test_full);
 	RUN(test_backups_of_a_standby);
