@@ -21,10 +21,14 @@
 #include "convert/script.h"
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "partition/id_span.h"
 #include "query/query.h"
+#include "runtime/function.h"
 #include "runtime/settings.h"
 #include "table/table.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 
 /*
  * Keys in the last sixteenth of the bigints are random, or like those of
@@ -39,6 +43,9 @@ typedef struct Target
 {
 	const char *function;		/* its name, with its schema */
 	const char *call;			/* the default, as the server prints it */
+	Oid			oid;			/* of the function */
+	int			nargs;			/* 0 or 1 */
+	Datum		argument;
 	const char *name;			/* of the layout, as a literal; or NULL */
 	const SfLayout *layout;
 } Target;
@@ -71,23 +78,16 @@ require_callable(const SfConversion *conversion, const char *function)
 
 /*
  * Return the first ID that can come.  Make one, which is the best proof that
- * it is possible; if that is impossible, use the clock.
+ * it is possible; if that is impossible, use the clock.  In a dry run nothing
+ * keeps names, so the function is called by its number.
  */
 static int64
-next_id(const SfConversion *conversion, const Target *to)
+next_id(const Target *to)
 {
-	int64		id;
-
-	if (!RecoveryInProgress() && !XactReadOnly)
-		sf_conversion_number(conversion, psprintf("SELECT %s", to->call), &id);
-	else
-		sf_conversion_number(conversion,
-							 psprintf("SELECT %s.snowflake_min_id(clock_timestamp()%s%s)",
-									  conversion->schema,
-									  to->name == NULL ? "" : ", ",
-									  to->name == NULL ? "" : to->name),
-							 &id);
-	return id;
+	if (RecoveryInProgress() || XactReadOnly)
+		return sf_id_span_first_id(to->layout, GetCurrentTimestamp());
+	return DatumGetInt64(to->nargs == 0 ? OidFunctionCall0(to->oid) :
+						 OidFunctionCall1(to->oid, to->argument));
 }
 
 /* Throw SQLSTATE 55000 unless all IDs are below the next one. */
@@ -203,10 +203,14 @@ name_of_function(FunctionCallInfo fcinfo)
 	return function;
 }
 
-/* Find what the arguments ask for.  SQLSTATE 22023 */
+/*
+ * Find what the arguments ask for.  The function is in the schema of the one
+ * that is called.  SQLSTATE 22023
+ */
 static void
 find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 {
+	Oid			type = TEXTOID;
 	char	   *name = PG_ARGISNULL(4) ? NULL :
 		text_to_cstring(PG_GETARG_TEXT_PP(4));
 	const char *function = name_of_function(fcinfo);
@@ -221,6 +225,10 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 		to->function = psprintf("%s.snowflake_shard_nextval(bigint)", schema);
 		to->call = psprintf("%s.snowflake_shard_nextval((%d)::bigint)",
 							schema, PG_GETARG_INT32(2));
+		function = "snowflake_shard_nextval";
+		type = INT8OID;
+		to->nargs = 1;
+		to->argument = Int64GetDatum(PG_GETARG_INT32(2));
 		to->name = "'shard'";
 		to->layout = &sf_shard_layout;
 	}
@@ -228,6 +236,7 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 	{
 		to->function = psprintf("%s.%s()", schema, function);
 		to->call = to->function;
+		to->nargs = 0;
 		to->name = NULL;
 		to->layout = &sf_node_layout;
 	}
@@ -236,8 +245,12 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 		to->function = psprintf("%s.%s(text)", schema, function);
 		to->name = quote_literal_cstr(name);
 		to->call = psprintf("%s.%s(%s::text)", schema, function, to->name);
+		to->nargs = 1;
+		to->argument = PG_GETARG_DATUM(4);
 		to->layout = sf_layout_arg(fcinfo, 4);
 	}
+	to->oid = sf_function_find(get_func_namespace(fcinfo->flinfo->fn_oid),
+							   function, to->nargs, &type);
 }
 
 /*
@@ -273,14 +286,14 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	dry_run = PG_GETARG_BOOL(3);
 	to_snowflake = is_snowflake_wanted(fcinfo);
 	SPI_connect();
-	conversion = sf_conversion_open(fcinfo, to_snowflake);
+	conversion = sf_conversion_open(fcinfo, to_snowflake, dry_run);
 	find_target(fcinfo, conversion->schema, &to);
 	sf_conversion_refuse_foreign_key(conversion);
 	refuse_converted(conversion, to.call);
 	sf_conversion_require(conversion);
 	require_callable(conversion, to.function);
 	sf_conversion_start(conversion, dry_run);
-	require_below(conversion, next_id(conversion, &to), &to);
+	require_below(conversion, next_id(&to), &to);
 	widens = sf_conversion_widens(conversion);
 	if (widens)
 		sf_conversion_take_away(conversion);

@@ -16,7 +16,8 @@ WITH RECURSIVE touched AS (
 :touched
 SELECT format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE',
 		string_agg(DISTINCT relid::regclass::text COLLATE "C", ', ')),
-	'SHARE ROW EXCLUSIVE', 'nobody writes these tables before the end of the transaction; if a foreign key is new since this was printed, print it again'
+	'SHARE ROW EXCLUSIVE', 'nobody writes these tables before the end of the transaction; if a foreign key is new since this was printed, print it again',
+	NULL::oid, array_agg(DISTINCT relid)
 FROM touched JOIN pg_class c ON c.oid = relid
 WHERE NOT relispartition;
 

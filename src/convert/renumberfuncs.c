@@ -324,7 +324,9 @@ snowflake_renumber(PG_FUNCTION_ARGS)
 	dry_run = PG_GETARG_BOOL(4);
 	SPI_connect();
 	conversion = sf_conversion_open(fcinfo,
-									sf_conversion_is_snowflake(fcinfo));
+									sf_conversion_is_snowflake(fcinfo),
+									dry_run);
+	conversion->lock = ShareRowExclusiveLock;
 	conversion->lock_tables = SQL_RENUMBER_LOCK;
 	conversion->other_owners = SQL_RENUMBER_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_RENUMBER_NOT_ONE_OWNER;

@@ -353,7 +353,7 @@ snowflake_revert(PG_FUNCTION_ARGS)
 	sf_conversion_arguments(fcinfo, 4, "snowflake_revert()");
 	dry_run = PG_GETARG_BOOL(4);
 	SPI_connect();
-	conversion = sf_conversion_open(fcinfo, false);
+	conversion = sf_conversion_open(fcinfo, false, dry_run);
 	require_converted(conversion);
 	is_snowflake = get_atttype(conversion->relation,
 							   conversion->number) == conversion->other;

@@ -136,3 +136,24 @@ FROM (
 			)
 			AND has_schema_privilege(stxowner, stxnamespace, 'CREATE'))
 ) x;
+
+-- All that the statements name, but for what is named with its table: what changes or is
+-- made anew, and what these definitions, columns and defaults depend on.
+-- name: named
+WITH RECURSIVE
+:owned,
+told(class, object) AS (
+	SELECT class, object FROM owned
+	UNION SELECT 'pg_class'::regclass, attrelid FROM shared
+	UNION SELECT classid, objid FROM dependent
+	UNION SELECT 'pg_rewrite'::regclass, r.oid FROM pg_rewrite r JOIN views ON views.oid = r.ev_class
+	UNION SELECT d.classid, d.objid FROM shared s JOIN pg_depend d
+		ON d.refclassid = 'pg_class'::regclass AND d.refobjid = s.attrelid AND d.refobjsubid = s.attnum
+			AND d.classid IN ('pg_class'::regclass, 'pg_attrdef'::regclass)
+)
+SELECT class::oid, object FROM (
+	SELECT class, object FROM told
+	UNION SELECT 'pg_type'::regclass, $3
+	UNION SELECT refclassid, refobjid FROM pg_depend WHERE (classid, objid) IN (SELECT class, object FROM told)) x
+WHERE object >= 16384 OR class = 'pg_namespace'::regclass
+ORDER BY class::oid, object;

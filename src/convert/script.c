@@ -29,7 +29,10 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "base/message.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "convert/plan.sql.inc"
 #include "convert/rights.sql.inc"
@@ -41,8 +44,10 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "runtime/preconditions.h"
+#include "storage/lmgr.h"
 #include "table/table.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -403,6 +408,17 @@ require_standard_strings(void)
 				 errhint("Run: SET %s = on;", setting)));
 }
 
+/* Keep the names of the table and the function, and of their schemas. */
+static void
+keep_first_names(FunctionCallInfo fcinfo, Oid relation)
+{
+	ObjectAddress objects[2];
+
+	ObjectAddressSet(objects[0], RelationRelationId, relation);
+	ObjectAddressSet(objects[1], ProcedureRelationId, fcinfo->flinfo->fn_oid);
+	sf_names_keep(objects, lengthof(objects));
+}
+
 /*
  * Find the types.  That of the extension is in the schema of its functions,
  * whatever the session's path finds by its name.  SQLSTATE 42704
@@ -445,10 +461,11 @@ sf_conversion_is_snowflake(FunctionCallInfo fcinfo)
  * Open a conversion to a type, within SPI.  The first two arguments of the
  * call are the table and the column.  The path is set here, not where the
  * functions are declared: the session's path must be known, because ALTER
- * TABLE runs with that.
+ * TABLE runs with that.  For a script that is run, the names of the table and
+ * of the schemas are kept before they are read.
  */
 SfConversion *
-sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
+sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake, bool dry_run)
 {
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
 	Oid			relation = PG_GETARG_OID(0);
@@ -457,6 +474,7 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
 	const char *name;
 
 	require_standard_strings();
+	conversion->lock = AccessExclusiveLock;
 	conversion->lock_tables = SQL_LOCK_TABLES;
 	conversion->other_owners = SQL_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_NOT_ONE_OWNER;
@@ -467,8 +485,10 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
 	/* what is printed is compared with what we print, in any session */
 	(void) set_config_option("quote_all_identifiers", "off", PGC_USERSET,
 							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	find_types(fcinfo, conversion, to_snowflake);
 	require_table(relation);
+	if (!dry_run)
+		keep_first_names(fcinfo, relation);
+	find_types(fcinfo, conversion, to_snowflake);
 	conversion->relation = relation;
 	conversion->number = require_column(conversion, column);
 	conversion->column = quote_identifier(column);
@@ -493,20 +513,6 @@ sf_conversion_ask(const SfConversion *conversion, const char *query)
 	Int16GetDatum(conversion->number)};
 
 	return sf_conversion_value(query, 2, types, values);
-}
-
-/* Find a number about the column; return false if there is none. */
-bool
-sf_conversion_number(const SfConversion *conversion, const char *query,
-					 int64 *number)
-{
-	char	   *text = sf_conversion_ask(conversion, query);
-
-	if (text == NULL)
-		return false;
-	*number = DatumGetInt64(DirectFunctionCall1(int8in,
-												CStringGetDatum(text)));
-	return true;
 }
 
 typedef struct Outermost
@@ -702,6 +708,77 @@ require_one_owner(SfConversion *conversion)
 						   why)));
 }
 
+/* Return the objects that statements name, and their number. */
+static ObjectAddress *
+find_named(SfConversion *conversion, uint64 *n)
+{
+	ObjectAddress *named;
+
+	select_rows(SQL_NAMED, lengthof(given_types), given_types,
+				conversion->given);
+	named = palloc0((SPI_processed + 1) * sizeof(ObjectAddress));
+	*n = 0;
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		bool		isnull;
+		Oid			class =
+			DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i],
+										   SPI_tuptable->tupdesc, 1, &isnull));
+		Oid			object =
+			DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i],
+										   SPI_tuptable->tupdesc, 2, &isnull));
+
+		/* a rule, say, is named together with its table */
+		if (is_objectclass_supported(class) &&
+			get_object_catcache_oid(class) >= 0)
+		{
+			ObjectAddressSet(named[*n], class, object);
+			(*n)++;
+		}
+	}
+	return named;
+}
+
+static void
+refuse_changed(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("%s have changed meanwhile", what),
+			 errhint("Call it again.")));
+}
+
+/* Keep the names of all that statements name.  SQLSTATE 40001 */
+static void
+keep_names(SfConversion *conversion)
+{
+	uint64		n;
+	uint64		n_again;
+	ObjectAddress *named = find_named(conversion, &n);
+	ObjectAddress *again;
+
+	sf_names_keep(named, n);
+	again = find_named(conversion, &n_again);
+	if (n != n_again || memcmp(named, again, n * sizeof(*named)) != 0)
+		refuse_changed("objects that depend on the column");
+}
+
+/* Lock tables by number, with all that inherit from them. */
+static void
+lock_tables(Datum tables, LOCKMODE mode)
+{
+	Datum	   *oids;
+	int			n;
+
+	deconstruct_array(DatumGetArrayTypeP(tables), OIDOID, sizeof(Oid), true,
+					  TYPALIGN_INT, &oids, NULL, &n);
+	for (int i = 0; i < n; i++)
+	{
+		LockRelationOid(DatumGetObjectId(oids[i]), mode);
+		(void) find_all_inheritors(DatumGetObjectId(oids[i]), mode, NULL);
+	}
+}
+
 /* Lock, and check that nothing has changed.  SQLSTATE 40001 */
 static void
 lock_and_look_again(SfConversion *conversion)
@@ -709,18 +786,15 @@ lock_and_look_again(SfConversion *conversion)
 	SfStatement *lock = llast(conversion->steps);
 	SfStatement *again;
 
-	if (SPI_execute(lock->text, false, 0) < 0)
-		elog(ERROR, "could not execute \"%s\"", lock->text);
+	lock_tables(get_array(5), conversion->lock);
 	find_given(conversion);
 	add_query(conversion, conversion->lock_tables);
 	again = llast(conversion->steps);
 	if (strcmp(lock->text, again->text) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("foreign keys or inheritance have changed meanwhile"),
-				 errhint("Call it again.")));
+		refuse_changed("foreign keys or inheritance");
 	conversion->steps = list_delete_last(conversion->steps);
 	require_one_owner(conversion);
+	keep_names(conversion);
 }
 
 /*
@@ -755,10 +829,7 @@ become(const SfConversion *conversion, Oid role)
 {
 	if (role != sf_owner_of_relation(conversion->relation) &&
 		!sf_may_become(conversion->caller.user, role))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("owners or grants have changed meanwhile"),
-				 errhint("Call it again.")));
+		refuse_changed("owners or grants");
 	sf_owner_switch(role);
 }
 

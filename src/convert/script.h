@@ -14,6 +14,7 @@
 #include "fmgr.h"
 #include "nodes/execnodes.h"
 #include "nodes/pg_list.h"
+#include "storage/lockdefs.h"
 #include "table/table.h"
 
 /* With this search_path, names read from catalogues have a schema. */
@@ -34,8 +35,10 @@ typedef struct SfConversion
 	const char *path;			/* the session's search_path */
 	int			guc_level;
 	SfOwner		caller;
-	const char *lock_tables;	/* queries for the script's beginning; these
-								 * are for what changes a column's type */
+	LOCKMODE	lock;			/* of the tables; and queries for the script's
+								 * beginning.  These are for what changes a
+								 * column's type */
+	const char *lock_tables;
 	const char *other_owners;
 	const char *not_one_owner;
 } SfConversion;
@@ -54,7 +57,7 @@ typedef struct SfStatement
 extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 									const char *name);
 extern SfConversion *sf_conversion_open(FunctionCallInfo fcinfo,
-										bool to_snowflake);
+										bool to_snowflake, bool dry_run);
 extern char *sf_conversion_advance(int64 id, const char *layout);
 extern bool sf_conversion_is_snowflake(FunctionCallInfo fcinfo);
 extern void sf_conversion_require(SfConversion *conversion);
@@ -67,8 +70,6 @@ extern void sf_conversion_add(SfConversion *conversion, const char *text,
 							  const char *locks, const char *note);
 extern char *sf_conversion_ask(const SfConversion *conversion,
 							   const char *query);
-extern bool sf_conversion_number(const SfConversion *conversion,
-								 const char *query, int64 *number);
 extern bool sf_conversion_outermost(const SfConversion *conversion,
 									int64 lowest, bool ascending, int64 *id);
 extern void sf_conversion_alter(SfConversion *conversion, const char *action,

@@ -17,7 +17,8 @@ wanted AS (
 )
 SELECT format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE',
 		string_agg(relid::regclass::text, ', ' ORDER BY relid::regclass::text COLLATE "C")),
-	'ACCESS EXCLUSIVE', 'nobody reads or writes these tables before the end of the transaction'
+	'ACCESS EXCLUSIVE', 'nobody reads or writes these tables before the end of the transaction',
+	NULL::oid, array_agg(relid ORDER BY relid::regclass::text COLLATE "C")
 FROM wanted;
 
 -- name: without_bodies

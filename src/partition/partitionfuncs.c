@@ -23,7 +23,7 @@
  * statements make the server read must have the same owner, or their owners'
  * code would run with the rights of the parent's.  The statements name
  * everything with its schema, and contain no operators or functions that
- * search_path could find.
+ * search_path could find.  sf_names_keep() keeps these names.
  *
  *-------------------------------------------------------------------------
  */
@@ -89,7 +89,7 @@ typedef Datum (*DoWork) (Oid parent, const SfIdSpan *span);
 
 /* ---- other tables ---- */
 
-/* Name a relation that is locked, and so cannot be renamed. */
+/* Name a relation that is locked; what is kept cannot be renamed. */
 static char *
 qualified_name(Oid relid)
 {
@@ -315,6 +315,16 @@ lock_and_find(Oid relid, const Request *request, FindWork find)
 	}
 }
 
+/* Keep the name of a relation, and of its schema, for statements. */
+static void
+keep_name(Oid relid)
+{
+	ObjectAddress address;
+
+	ObjectAddressSet(address, RelationRelationId, relid);
+	sf_names_keep(&address, 1);
+}
+
 /* Do the work as the parent's owner.  The parent is argument 0. */
 static void
 do_as_owner(FunctionCallInfo fcinfo, Oid owner, List *work, DoWork act)
@@ -323,6 +333,7 @@ do_as_owner(FunctionCallInfo fcinfo, Oid owner, List *work, DoWork act)
 	ListCell   *cell;
 	SfOwner		caller;
 
+	keep_name(PG_GETARG_OID(0));
 	sf_owner_become(&caller, owner);
 	SPI_connect();
 	foreach(cell, work)
@@ -566,6 +577,7 @@ drop_partition(Oid parent, const SfIdSpan *span)
 	bool		is_foreign;
 
 	LockRelationOid(partition, AccessExclusiveLock);
+	keep_name(partition);
 	require_own_references(parent, partition);
 	name = qualified_name(partition);
 	is_foreign = get_rel_relkind(partition) == RELKIND_FOREIGN_TABLE;
@@ -573,10 +585,6 @@ drop_partition(Oid parent, const SfIdSpan *span)
 					 qualified_name(parent), name));
 	execute(psprintf("DROP %s %s", is_foreign ? "FOREIGN TABLE" : "TABLE",
 					 name));
-
-	/* another table may have the name if a schema was renamed meanwhile */
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(partition)))
-		elog(ERROR, "%s is another table than a moment ago", name);
 	return CStringGetTextDatum(name);
 }
 

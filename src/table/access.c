@@ -2,7 +2,8 @@
  *
  * access.c
  *	  Access to another user's table without giving its owner's code the
- *	  rights of the caller: a reader for a column, and the switch to the owner.
+ *	  rights of the caller: a reader for a column, names that stay, and the
+ *	  switch to the owner.
  *
  * Planning a query runs code of the table's owner: the planner evaluates
  * functions in its indexes, statistics and partition constraints if they are
@@ -17,6 +18,14 @@
  * those of VACUUM, ANALYZE and REINDEX.  If an error ends it, the server
  * itself restores the previous role.
  *
+ * Such a statement is a text with names, and the owner of the table need not
+ * be that of its schema, or of a function in an index.  Those could rename or
+ * move what is theirs, and put a trap with the old name in its place, which
+ * would get the rights of the table's owner.  ALTER SCHEMA ... RENAME waits
+ * for no lock on the schema.  So names are kept first, and then read: a lock
+ * on the row in the catalogue, like that of a foreign key's check, stops
+ * whoever would rename, move or drop the object, and nobody else.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -25,9 +34,12 @@
 #include "table/table.h"
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
@@ -38,9 +50,11 @@
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
 #include "query/query.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
@@ -305,6 +319,78 @@ sf_column_read(const SfColumn *column)
 		were_read = read_part(column, lfirst_oid(cell)) && were_read;
 	list_free(parts);
 	return were_read;
+}
+
+/* ---- names ---- */
+
+/*
+ * Lock an object's row in its catalogue until the transaction ends: the values
+ * of unique indexes stay, and these have the name and the schema.  Return
+ * false if the object is gone.
+ */
+static bool
+lock_name(Oid class, Oid object)
+{
+	Relation	catalog = table_open(class, RowShareLock);
+	TM_Result	result = TM_Updated;
+
+	while (result == TM_Updated)
+	{
+		HeapTuple	tuple;
+		Buffer		buffer;
+		TM_FailureData failure;
+
+		CHECK_FOR_INTERRUPTS();
+		AcceptInvalidationMessages();
+		tuple = SearchSysCacheCopy1(get_object_catcache_oid(class),
+									ObjectIdGetDatum(object));
+		if (!HeapTupleIsValid(tuple))
+			break;
+		result = heap_lock_tuple(catalog, tuple, GetCurrentCommandId(true),
+								 LockTupleKeyShare, LockWaitBlock, true,
+								 &buffer, &failure);
+		ReleaseBuffer(buffer);
+	}
+	table_close(catalog, NoLock);
+	return result == TM_Ok;
+}
+
+/* Do so with an object, or lock a relation; and with the schema. */
+static bool
+keep_name(const ObjectAddress *object)
+{
+	Oid			schema;
+
+	if (object->classId == RelationRelationId)
+	{
+		LockRelationOid(object->objectId, AccessShareLock);
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(object->objectId)))
+			return false;
+	}
+	else if (!lock_name(object->classId, object->objectId))
+		return false;
+	schema = get_object_namespace(object);
+	return !OidIsValid(schema) || lock_name(NamespaceRelationId, schema);
+}
+
+/*
+ * Keep the names of these objects, and those of their schemas, until the
+ * transaction ends.  The caller reads them afterwards.  What this session
+ * knows of other names may be of a moment ago, and is forgotten.  SQLSTATE
+ * 40001 if an object is gone.
+ */
+void
+sf_names_keep(const ObjectAddress *objects, uint64 n)
+{
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (!keep_name(&objects[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("an object has been dropped meanwhile"),
+					 errhint("Call it again.")));
+	}
+	InvalidateSystemCaches();
 }
 
 /* ---- acting as the owner ---- */

@@ -9,6 +9,7 @@
 #define SF_TABLE_H
 
 #include "access/attnum.h"
+#include "catalog/objectaddress.h"
 #include "layout/layout.h"
 #include "nodes/pg_list.h"
 
@@ -34,6 +35,8 @@ typedef struct SfColumn
 
 extern void sf_column_require_select(Oid relation, const char *name);
 extern bool sf_column_read(const SfColumn *column);
+
+extern void sf_names_keep(const ObjectAddress *objects, uint64 n);
 
 /* The role and settings to restore. */
 typedef struct SfOwner
