@@ -278,6 +278,9 @@ add_statement(Renumbering *renumbering)
 		note = psprintf("%s; also changes %s", note, others);
 	}
 	add_checked(renumbering, text, note, check_result);
+	((SfStatement *) llast(conversion->steps))->if_unique =
+		psprintf("Perhaps another row has a new ID. " SF_RECOVER_REMEDY,
+				 conversion->schema);
 	sf_conversion_path_end(conversion);
 }
 

@@ -307,7 +307,7 @@ add_back(SfConversion *conversion, const char *identity,
 		add_sequence(conversion, &sequence, start, last);
 	else
 		sf_conversion_alter(conversion, "DROP DEFAULT",
-							"the column has no sequence: rows have to come with an ID");
+							"the column has no sequence: rows have to come with an ID, or call with identity => 'by default'");
 }
 
 /* Return the kind of identity.  SQLSTATE 22023 */

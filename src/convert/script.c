@@ -120,6 +120,7 @@ sf_conversion_add(SfConversion *conversion, const char *text,
 	statement->note = note;
 	statement->role = InvalidOid;
 	statement->check = NULL;
+	statement->if_unique = NULL;
 	conversion->steps = lappend(conversion->steps, statement);
 }
 
@@ -833,13 +834,28 @@ become(const SfConversion *conversion, Oid role)
 	sf_owner_switch(role);
 }
 
+/* Give the server's error for a key that is there already our HINT. */
 static void
-execute(const SfConversion *conversion, const SfStatement *statement)
+add_hint(void *arg)
 {
+	const SfStatement *statement = arg;
+
+	if (statement->if_unique != NULL &&
+		geterrcode() == ERRCODE_UNIQUE_VIOLATION)
+		errhint("%s", statement->if_unique);
+}
+
+static void
+execute(const SfConversion *conversion, SfStatement *statement)
+{
+	ErrorContextCallback callback = {error_context_stack, add_hint, statement};
+
+	error_context_stack = &callback;
 	if (OidIsValid(statement->role))
 		become(conversion, statement->role);
 	else if (SPI_execute(statement->text, false, 0) < 0)
 		elog(ERROR, "could not execute \"%s\"", statement->text);
+	error_context_stack = callback.previous;
 	if (statement->check != NULL)
 		statement->check(statement->arg);
 }

@@ -51,6 +51,7 @@ typedef struct SfStatement
 	Oid			role;			/* to become, in place of SET ROLE; or 0 */
 	void		(*check) (const void *arg); /* looks at the result; or NULL */
 	const void *arg;
+	const char *if_unique;		/* HINT of a key that is there; or NULL */
 } SfStatement;
 
 /* Call the first before SPI_connect(), and the others within SPI. */
