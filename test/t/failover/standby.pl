@@ -60,9 +60,12 @@ foreach (1, 2)
 	query($same, 'SELECT snowflake_nextval()');
 }
 $primary->start;
+refused($primary, $_, '55000', qr/another server with these data has the node id or shards of this one\n/, "its primary is refused, while it runs: $_")
+  foreach $next, 'SELECT snowflake_shard_nextval(3)';
+$same->stop;
+$primary->restart;
 
 # a primary that became a standby without being copied has its own node id
-$same->stop;
 $same->set_standby_mode;
 foreach my $i (1, 2)
 {
