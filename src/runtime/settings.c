@@ -17,12 +17,14 @@
 
 #include "base/clock.h"
 #include "catalog/pg_authid.h"
+#include "executor/executor.h"
 #include "layout/ranges.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "nodes/value.h"
 #include "runtime/shmem.h"
 #include "utils/acl.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/varlena.h"
@@ -682,13 +684,28 @@ find_setting(const char *name)
 	elog(ERROR, "there is no setting \"%s\"", name);
 }
 
-/* Return the flags that the files have given a setting. */
+/*
+ * Return the flags that the files have given a setting.  With EXEC_BACKEND a
+ * new process inherits none.  The function below gives them anew, and applies
+ * nothing.
+ */
 static int
 find_flags(const char *name)
 {
 #ifdef EXEC_BACKEND
-	/* a new process inherits none: read the files, as at a reload */
-	ProcessConfigFile(PGC_SIGHUP);
+	LOCAL_FCINFO(fcinfo, 0);
+	FmgrInfo	function;
+	ReturnSetInfo result = {
+		.type = T_ReturnSetInfo,
+		.econtext = CreateStandaloneExprContext(),
+		.allowedModes = SFRM_Materialize
+	};
+
+	fmgr_info(F_PG_SHOW_ALL_FILE_SETTINGS, &function);
+	InitFunctionCallInfoData(*fcinfo, &function, 0, InvalidOid, NULL,
+							 (Node *) &result);
+	(void) FunctionCallInvoke(fcinfo);
+	FreeExprContext(result.econtext, true);
 #endif
 	return find_setting(name)->status;
 }
