@@ -1,11 +1,12 @@
 # Upgrades: each older SQL version of the two extensions, with the newest library, becomes
-# equal to a fresh installation. Two things do not exist yet, and have stand-ins: a future
-# version, whose scripts forget something that the comparison must find, and an older
-# library.
+# equal to a fresh installation. Its script is the one that was released. Two things do not
+# exist yet, and have stand-ins: a future version, whose scripts forget something that the
+# comparison must find, and an older library.
 #
 # takes: 20 s
 use SnowflakeTest;
 use ServerCopy;
+use Digest::SHA qw(sha256_hex);
 
 my $server = copy_server();
 my $dir = extension_dir($server);
@@ -155,7 +156,10 @@ sub install_other
 	return catalog($database, $extension);
 }
 
-# ---- the older versions ----
+# ---- the released versions ----
+
+my %sum = reverse slurp_file("$sql/released.sha256") =~ m{^(\w{64})  sql/(\S+)$}mg;
+is(sha256_hex(slurp_file("$dir/$_")), $sum{$_}, "$_ is as it was released") foreach sort keys %sum;
 
 my ($fresh) = install($newest);
 cmp_ok(scalar(split /\n/, $fresh), '>', 200, "$newest has a catalogue that can be compared");
