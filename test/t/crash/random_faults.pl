@@ -234,25 +234,28 @@ my %events;
 		set_clock($node, $offset);
 		end_clients('steps');
 	},
-	# a reload changes the node id, and a crash may follow at once; the clients go on with
-	# the shards that the server still has
+	# Reloads change the node id, and a crash may follow at once. The clients go on with the
+	# shards that the server still has.
 	reload => sub {
-		my $number = new_node_id();
+		my $crash = rand 3 < 1;
+		my $number;
 
-		$node->append_conf('postgresql.conf', settings_of($number, $node_id));
-		$node->reload;
-		if (rand 3 < 1)
+		foreach (1 .. 10)
 		{
-			$events{ rand 2 < 1 ? 'kill' : 'immediate' }->();
+			$number = new_node_id();
+			$node->append_conf('postgresql.conf', settings_of($number, $node_id));
+			$node->reload;
+			$count{'changes of a node id'}++;
+			last if $crash;
+			$node->poll_query_until('postgres', "SELECT node_id = $number FROM snowflake_lease()") or die 'the node id does not change';
 		}
+		if ($crash) { $events{ rand 2 < 1 ? 'kill' : 'immediate' }->() }
 		else
 		{
-			$node->poll_query_until('postgres', "SELECT node_id = $number FROM snowflake_lease()") or die 'the node id does not change';
 			$load->more(500);
 			end_clients('reload');
 		}
 		$node_id = $number;
-		$count{'changes of a node id'}++;
 	},
 	promote => sub {
 		my $old = $node;
