@@ -64,33 +64,28 @@ named AS (
 		UNION SELECT 'pg_rewrite'::regclass, w.oid FROM pg_rewrite w JOIN views ON views.oid = w.ev_class)
 		AND d.refobjid >= 16384
 )
-SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C"),
-	string_agg(DISTINCT format('GRANT %s TO %I;', what, pg_get_userbyid(owner)), ' ')
+SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C")
 FROM (
-	SELECT DISTINCT format('%s cannot create in schema %s.', pg_get_userbyid(o.owner), n.nspname) AS why,
-		format('CREATE ON SCHEMA %I', n.nspname) AS what, o.owner
+	SELECT DISTINCT format('%s cannot create in schema %s.', pg_get_userbyid(o.owner), n.nspname) AS why
 	FROM (SELECT relnamespace AS namespace FROM views
 			UNION SELECT pronamespace FROM functions
 			UNION SELECT relnamespace FROM indexes JOIN pg_class ON oid = indexrelid) x
 		JOIN pg_namespace n ON n.oid = x.namespace JOIN owned o ON o.place = 1
 	WHERE NOT has_schema_privilege(o.owner, n.oid, 'CREATE')
 	UNION
-	SELECT format('%s cannot use schema %s.', pg_get_userbyid(o.owner), n.nspname),
-		format('USAGE ON SCHEMA %I', n.nspname), o.owner
+	SELECT format('%s cannot use schema %s.', pg_get_userbyid(o.owner), n.nspname)
 	FROM (SELECT (pg_identify_object(refclassid, refobjid, 0)).schema FROM named
 			UNION SELECT c.relnamespace::regnamespace::text FROM owned JOIN pg_class c
 				ON class = 'pg_class'::regclass AND c.oid = object) x
 		JOIN pg_namespace n ON quote_ident(n.nspname) = x.schema JOIN owned o ON o.place = 1
 	WHERE NOT has_schema_privilege(o.owner, n.oid, 'USAGE')
 	UNION
-	SELECT format('%s cannot execute function %s.', pg_get_userbyid(o.owner), refobjid::regprocedure),
-		format('EXECUTE ON FUNCTION %s', refobjid::regprocedure), o.owner
+	SELECT format('%s cannot execute function %s.', pg_get_userbyid(o.owner), refobjid::regprocedure)
 	FROM named JOIN owned o ON o.place = 1
 	WHERE runs AND refclassid = 'pg_proc'::regclass
 		AND NOT has_function_privilege(o.owner, refobjid, 'EXECUTE')
 	UNION
-	SELECT format('%s cannot use type %s.', pg_get_userbyid(o.owner), $3::regtype),
-		format('USAGE ON TYPE %s', $3::regtype), o.owner
+	SELECT format('%s cannot use type %s.', pg_get_userbyid(o.owner), $3::regtype)
 	FROM altered JOIN owned o ON o.place = 1 WHERE NOT has_type_privilege(o.owner, $3, 'USAGE')
 ) o;
 

@@ -245,7 +245,7 @@ create_partition(Oid parent, const SfIdSpan *span)
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation %s already exists", name),
 				 errdetail("It does not hold the IDs of the partition that would have this name."),
-				 errhint("Make the partition under another name: CREATE TABLE NAME PARTITION OF %s %s;",
+				 errhint("As the owner of the table, run with another name: CREATE TABLE NAME PARTITION OF %s %s;",
 						 parent_name, bounds)));
 	execute(psprintf("CREATE TABLE %s PARTITION OF %s %s",
 					 name, parent_name, bounds));
@@ -264,7 +264,7 @@ require_own_default(Oid parent)
 
 	if (OidIsValid(rest))
 		require_same_owner_below(parent, rest, AccessExclusiveLock,
-								 psprintf("Detach the default partition: ALTER TABLE %s DETACH PARTITION %s;",
+								 psprintf("As the owner of the table, detach the default partition: ALTER TABLE %s DETACH PARTITION %s;",
 										  qualified_name(parent),
 										  qualified_name(rest)));
 }

@@ -84,11 +84,17 @@ like(query($node, q{SELECT note FROM snowflake_convert('m.u') WHERE step = 1}),
 refused($node, q{SELECT snowflake_convert('m.u', dry_run => false)}, '42501',
 	qr/view m\.of_u belongs to bob/, 'which is not run for several owners');
 query($node, 'ALTER VIEW m.of_u OWNER TO mallory; REVOKE CREATE ON SCHEMA m FROM mallory');
-my ($grant) = refused($node, q{SELECT snowflake_convert('m.u')}, '42501',
-	qr/mallory cannot create in schema m/, 'nor where its owner cannot make anew what he has, already in a dry run')
-  =~ /HINT:  Run as a superuser, and take it back afterwards: (GRANT .*;)$/m;
-query($node, $grant);
-like(query($node, q{SELECT count(*) FROM snowflake_convert('m.u')}), qr/^\d+$/, '... but where he has been given what it says');
+my $decide = qr/The owners of these schemas, functions and types decide whether to grant that/;
+refused($node, q{SELECT snowflake_convert('m.u')}, '42501', qr/mallory cannot create in schema m\.\n.*$decide/s,
+	'nor where its owner cannot make anew what he has, already in a dry run');
+query($node, q{GRANT CREATE ON SCHEMA m TO mallory;
+	CREATE FUNCTION pay(integer) RETURNS boolean SECURITY DEFINER LANGUAGE sql AS 'SELECT true'; REVOKE ALL ON FUNCTION pay FROM PUBLIC;
+	SET ROLE mallory; CREATE TABLE m.pays (id serial PRIMARY KEY, CHECK (id < 0 OR public.pay(id)))});
+my $error = refused($node, q{SELECT snowflake_convert('m.pays')}, '42501', qr/mallory cannot execute function public\.pay\(integer\)\.\n.*$decide/s,
+	'a check may call what its owner may not');
+unlike($error, qr/GRANT/, '... and nobody is told to grant it');
+query($node, 'DROP TABLE m.pays; DROP FUNCTION pay');
+like(query($node, q{SELECT count(*) FROM snowflake_convert('m.u')}), qr/^\d+$/, '... the table of before is converted');
 
 # ---- foreign keys of somebody else ----
 
@@ -234,7 +240,7 @@ foreach my $run ('', ', dry_run => false')
 	refused($node, "SELECT snowflake_convert('m.calls'$run)", '42501',
 		qr/mallory cannot execute function f\.same\(bigint\)/, "a function, $name");
 	refused($node, "SELECT snowflake_convert('m.calls', type => 'snowflake'$run)", '42501',
-		qr/mallory cannot use type public\.snowflake\..*GRANT .*USAGE ON TYPE/s, "the type, $name");
+		qr/mallory cannot use type public\.snowflake\./s, "the type, $name");
 }
 query($node, 'GRANT EXECUTE ON FUNCTION f.same TO mallory');
 like(query($node, q{SELECT note FROM snowflake_convert('m.calls', dry_run => false) WHERE statement ~ 'SET DEFAULT'}),

@@ -152,7 +152,7 @@ query($node, q{DROP TABLE other; CREATE TABLE other PARTITION OF days DEFAULT;
 query($node, 'BEGIN; CREATE TABLE by_hand PARTITION OF days FOR VALUES FROM (3000) TO (4000); ROLLBACK');
 is(caught($node), 1, 'a default partition of somebody else: its trap springs where that is done by hand');
 refused($node, q{SELECT snowflake_create_partitions('days', '1 day', now(), now() + interval '1 day')}, '42501',
-	qr/table "public\.other" has another owner than "days".*HINT:  Detach the default partition/s, 'no partition is made');
+	qr/table "public\.other" has another owner than "days".*HINT:  As the owner of the table, detach the default partition/s, 'no partition is made');
 is(caught($node), 0, 'and the trap does not spring');
 query($node, 'ALTER TABLE days DETACH PARTITION other');
 query($node, q{SELECT snowflake_create_partitions('days', '1 day', now(), now() + interval '1 day')});
