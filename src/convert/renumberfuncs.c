@@ -333,6 +333,7 @@ snowflake_renumber(PG_FUNCTION_ARGS)
 	conversion->lock_tables = SQL_RENUMBER_LOCK;
 	conversion->other_owners = SQL_RENUMBER_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_RENUMBER_NOT_ONE_OWNER;
+	conversion->overloads = NULL;
 	sf_conversion_refuse_foreign_key(conversion);
 	renumbering.conversion = conversion;
 	renumbering.first = PG_GETARG_INT64(2);

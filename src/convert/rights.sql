@@ -49,13 +49,11 @@ SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
 	)
 ) o;
 
--- What the owner may not do: "named" are the schemas and functions named in
--- definitions that are read anew.
--- name: owner_may_not
-WITH RECURSIVE
+-- What is named in definitions that are read anew.
+-- name: read_anew
 :owned,
 named AS (
-	SELECT DISTINCT d.refclassid, d.refobjid,
+	SELECT DISTINCT d.refclassid, d.refobjid, d.refobjsubid,
 		coalesce(v.relkind = 'm' AND v.relispopulated, d.classid NOT IN ('pg_rewrite'::regclass,
 			'pg_policy'::regclass, 'pg_proc'::regclass, 'pg_publication_rel'::regclass)) AS runs
 	FROM pg_depend d LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
@@ -64,6 +62,11 @@ named AS (
 		UNION SELECT 'pg_rewrite'::regclass, w.oid FROM pg_rewrite w JOIN views ON views.oid = w.ev_class)
 		AND d.refobjid >= 16384
 )
+
+-- What the owner may not do.
+-- name: owner_may_not
+WITH RECURSIVE
+:read_anew
 SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C")
 FROM (
 	SELECT DISTINCT format('%s cannot create in schema %s.', pg_get_userbyid(o.owner), n.nspname) AS why
@@ -130,6 +133,81 @@ FROM (
 				:become
 			)
 			AND has_schema_privilege(stxowner, stxnamespace, 'CREATE'))
+) x;
+
+-- Who could make a definition that is read anew mean something else, and the commands
+-- against it.  The server looks for functions, operators and casts by the types of their
+-- arguments, and would find another one, which fits the new type better.  A role that may
+-- become the table's owner gains nothing.
+-- name: overloads
+WITH RECURSIVE
+:read_anew,
+enemies(role, name, owner) AS (
+	SELECT r.role, r.name, quote_ident(pg_get_userbyid(o.owner))
+	FROM (SELECT oid, quote_ident(rolname) FROM pg_roles UNION ALL SELECT 0, 'PUBLIC') r(role, name),
+		owned o, pg_database d
+	WHERE o.place = 1 AND d.datname = current_database() AND NOT pg_has_role(
+		CASE r.role WHEN 'pg_database_owner'::regrole THEN datdba ELSE r.role END, o.owner,
+		:become
+	)
+),
+callable AS NOT MATERIALIZED (
+	SELECT 'pg_proc'::regclass AS class, oid, proname AS name, pronamespace AS namespace,
+		proowner AS role, pronargs AS arguments, oid::regproc::text AS call,
+		'ROUTINE ' || oid::regprocedure AS object
+	FROM pg_proc
+	UNION ALL
+	SELECT 'pg_operator'::regclass, oid, oprname, oprnamespace, oprowner, 2, oid::regoper::text,
+		'OPERATOR ' || oid::regoperator
+	FROM pg_operator
+),
+called AS (
+	SELECT c.* FROM callable c JOIN named ON refclassid = class AND refobjid = oid
+	WHERE arguments > 0
+),
+types(oid) AS (
+	SELECT t.oid FROM named
+		LEFT JOIN pg_proc p ON refclassid = 'pg_proc'::regclass AND p.oid = refobjid
+		LEFT JOIN pg_operator o ON refclassid = 'pg_operator'::regclass AND o.oid = refobjid
+		LEFT JOIN pg_attribute a ON refclassid = 'pg_class'::regclass AND attrelid = refobjid
+			AND attnum = refobjsubid
+		JOIN pg_type t ON t.oid = coalesce(prorettype, oprresult, atttypid,
+			CASE refclassid WHEN 'pg_type'::regclass THEN refobjid END)
+	WHERE t.oid >= 16384
+	UNION
+	SELECT x.oid FROM types JOIN pg_type t USING (oid), unnest(ARRAY[typbasetype, typelem]) x(oid)
+	WHERE x.oid >= 16384
+)
+SELECT string_agg(DISTINCT why, chr(10)), string_agg(DISTINCT command, ' ') FROM (
+	SELECT format('Schema %s lets %s create functions that would be called in place of %s.',
+			nspname, e.name, call) AS why,
+		CASE WHEN is_owner THEN format('ALTER SCHEMA %I OWNER TO %s;', nspname, owner)
+			ELSE format('REVOKE CREATE ON SCHEMA %I FROM %s%s;', nspname, e.name,
+				CASE WHEN is_grantable THEN ' CASCADE' END) END AS command
+	FROM called JOIN pg_namespace n ON n.oid = namespace, LATERAL (
+			SELECT nspowner AS role, true AS is_owner, true AS is_grantable
+			UNION ALL
+			SELECT grantee, false, is_grantable FROM aclexplode(nspacl)
+			WHERE privilege_type = 'CREATE' AND grantee <> nspowner) r
+		JOIN enemies e USING (role)
+	UNION ALL
+	SELECT format('%s of %s could be called in place of %s.',
+		pg_describe_object(class, o.oid, 0), e.name, c.call), format('DROP %s;', o.object)
+	FROM called c JOIN callable o USING (class, namespace, name) JOIN enemies e ON e.role = o.role
+	WHERE o.oid NOT IN (SELECT oid FROM called)
+	UNION ALL
+	SELECT format('Type %s lets %s create casts that would be called.', t.oid::regtype, e.name),
+		format('ALTER %s %s OWNER TO %s;', CASE WHEN relkind <> 'c' THEN 'TABLE' ELSE 'TYPE' END,
+			t.oid::regtype, owner)
+	FROM types JOIN pg_type t USING (oid) JOIN enemies e ON e.role = typowner
+		LEFT JOIN pg_class k ON k.oid = typrelid
+	WHERE typcategory <> 'A'
+	UNION ALL
+	SELECT format('Function %s of %s could be called for a cast.', p.oid::regprocedure, e.name),
+		format('DROP CAST (%s AS %s);', castsource::regtype, casttarget::regtype)
+	FROM pg_cast JOIN pg_proc p ON p.oid = castfunc JOIN enemies e ON e.role = proowner
+	WHERE (castsource IN (SELECT oid FROM types) OR casttarget IN (SELECT oid FROM types))
+		AND castfunc NOT IN (SELECT oid FROM called)
 ) x;
 
 -- All that the statements name, but for what is named with its table: what changes or is

@@ -101,10 +101,15 @@ get_array(int number)
 static Oid	given_types[] = {OIDARRAYOID, INT2ARRAYOID, OIDOID, OIDOID,
 OIDARRAYOID};
 
-/* Return a text, from a query that begins with the given arrays. */
+/*
+ * Return a text, from a query that begins with the given arrays; NULL if there
+ * is no query.
+ */
 static char *
 ask_given(SfConversion *conversion, const char *query)
 {
+	if (query == NULL)
+		return NULL;
 	return sf_conversion_value(query, lengthof(given_types), given_types,
 							   conversion->given);
 }
@@ -479,6 +484,7 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake, bool dry_run)
 	conversion->lock_tables = SQL_LOCK_TABLES;
 	conversion->other_owners = SQL_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_NOT_ONE_OWNER;
+	conversion->overloads = SQL_OVERLOADS;
 	conversion->guc_level = NewGUCNestLevel();
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
 	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
@@ -676,8 +682,11 @@ note_owners(SfConversion *conversion)
 {
 	const char *owners = ask_given(conversion, conversion->other_owners);
 	const char *why = ask_given(conversion, conversion->not_one_owner);
+	const char *also = ask_given(conversion, conversion->overloads);
 	const char *note = "dry_run => false does so as the table's owner";
 
+	if (why == NULL)
+		why = also;
 	if (why != NULL)
 		note = psprintf("dry_run => false is refused: %s", why);
 	if (owners == NULL)
@@ -695,6 +704,7 @@ note_path(const SfConversion *conversion)
 /*
  * Throw SQLSTATE 42501 if the script cannot run as the table's owner: it would
  * run somebody else's code, or could not give statistics back to their owners.
+ * Only those could grant others a right to add code who may do it themselves.
  */
 static void
 require_one_owner(SfConversion *conversion)
@@ -707,6 +717,15 @@ require_one_owner(SfConversion *conversion)
 				 errmsg("objects that change with the column, or refer to it, have other owners than its table"),
 				 errdetail("%s The script of a dry run would run their code with your rights.",
 						   why)));
+	why = ask_given(conversion, conversion->overloads);
+	if (why != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("other roles could choose what definitions with the column call"),
+				 errdetail_internal("%s", why),
+				 errhint("Run as a superuser: %s",
+						 SPI_getvalue(SPI_tuptable->vals[0],
+									  SPI_tuptable->tupdesc, 2))));
 }
 
 /* Return the objects that statements name, and their number. */
@@ -794,8 +813,8 @@ lock_and_look_again(SfConversion *conversion)
 	if (strcmp(lock->text, again->text) != 0)
 		refuse_changed("foreign keys or inheritance");
 	conversion->steps = list_delete_last(conversion->steps);
-	require_one_owner(conversion);
 	keep_names(conversion);
+	require_one_owner(conversion);
 }
 
 /*

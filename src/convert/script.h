@@ -41,6 +41,7 @@ typedef struct SfConversion
 	const char *lock_tables;
 	const char *other_owners;
 	const char *not_one_owner;
+	const char *overloads;		/* NULL: nothing is read anew */
 } SfConversion;
 
 typedef struct SfStatement

@@ -148,6 +148,61 @@ is(query($node, q{SELECT count(*) FROM snowflake_convert('kept', type => 'snowfl
 	SELECT atttypid::regtype FROM pg_attribute WHERE attrelid = 'kept'::regclass AND attname = 'id'}) =~ s/^\d+\n//r,
 	'snowflake', "and the type is the extension's");
 
+# ---- functions that fit the new type better than those which a definition names ----
+
+query($node, q{CREATE SCHEMA names;
+	CREATE FUNCTION names.shown(bigint) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT $1 > 0';
+	CREATE OPERATOR names.=%= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = int8eq)});
+my $schema = 'REVOKE CREATE ON SCHEMA names FROM mallory;';
+my $overload = "DROP ROUTINE names.shown(public.snowflake); $schema";
+my %named = (
+	'a materialized view' => [ 'CREATE MATERIALIZED VIEW names.v AS SELECT names.shown(id) FROM names.t', $overload ],
+	'an index' => [ 'CREATE INDEX ON names.t (names.shown(id))', $overload ],
+	'a generated column' => [ 'ALTER TABLE names.t ADD g boolean GENERATED ALWAYS AS (names.shown(id)) STORED', $overload ],
+	'an operator' => [ 'ALTER TABLE names.t ADD CHECK (id OPERATOR(names.=%=) id)', "DROP OPERATOR names.=%=(public.snowflake,public.snowflake); $schema" ],
+	'a cast' => [ q{CREATE MATERIALIZED VIEW names.v AS SELECT ('a' || left(id::text, 0))::names.mood FROM names.t;
+			SET ROLE mallory; CREATE CAST (text AS names.mood) WITH FUNCTION names.better},
+		'ALTER TYPE names.mood OWNER TO postgres; DROP CAST (text AS names.mood);' ],
+	'a schema of his' => [ 'ALTER SCHEMA names OWNER TO mallory; CREATE INDEX ON names.t (names.shown(id))',
+		'ALTER SCHEMA names OWNER TO postgres; DROP ROUTINE names.shown(public.snowflake);' ]);
+
+foreach my $trap (sort keys %named)
+{
+	my ($definition, $remedy) = @{ $named{$trap} };
+
+	query($node, qq{CREATE TABLE names.t (id bigserial PRIMARY KEY); INSERT INTO names.t DEFAULT VALUES;
+		GRANT CREATE, USAGE ON SCHEMA names TO mallory; SET ROLE mallory;
+		CREATE FUNCTION names.shown(snowflake) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT m.evil(1)';
+		CREATE FUNCTION names.same(snowflake, snowflake) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT m.evil(1)';
+		CREATE OPERATOR names.=%= (LEFTARG = snowflake, RIGHTARG = snowflake, FUNCTION = names.same);
+		CREATE TYPE names.mood AS ENUM ('a');
+		CREATE FUNCTION names.better(text) RETURNS names.mood IMMUTABLE LANGUAGE sql
+			AS \$\$ SELECT 'a'::names.mood WHERE m.evil(1) \$\$;
+		RESET ROLE; $definition});
+	caught($node);
+	query($node, qq{BEGIN;\nSELECT statement FROM snowflake_convert('names.t', type => 'snowflake') WHERE statement NOT IN ('BEGIN', 'COMMIT') \\gexec\nROLLBACK});
+	is(caught($node), 1, "$trap: a better overload springs where a superuser runs the script");
+	like(query($node, q{SELECT note FROM snowflake_convert('names.t', type => 'snowflake') WHERE step = 1}),
+		qr/^dry_run => false is refused: .*mallory/, 'a dry run says that the function does not run it');
+	my ($hint) = refused($node, q{SELECT snowflake_convert('names.t', type => 'snowflake', dry_run => false)}, '42501',
+		qr/(DETAIL:  Schema names lets mallory create functions that would be called in place of names\.(shown|=%=)\.|Type names\.mood lets mallory create casts that would be called\.)/m,
+		'which is refused') =~ /HINT:  Run as a superuser: (.*)$/m;
+	is($hint, $remedy, 'with commands');
+	is(caught($node), 0, 'and calls nothing');
+	(my $one = $hint) =~ s/DROP .*?;//;
+	query($node, $one);
+	refused($node, q{SELECT snowflake_convert('names.t', type => 'snowflake', dry_run => false)}, '42501',
+		qr/mallory could be called/, 'what is there already is refused, too');
+	query($node, $hint =~ /(DROP .*?;)/);
+	like(query($node, q{SELECT count(*) FROM snowflake_convert('names.t', type => 'snowflake', dry_run => false)}), qr/^\d+$/, 'the remedy helps');
+	is(caught($node), 0, 'and nothing of hers is called');
+	query($node, q{ALTER SCHEMA names OWNER TO postgres; DROP TABLE names.t CASCADE; DROP TYPE names.mood CASCADE;
+		DROP FUNCTION IF EXISTS names.shown(snowflake); DROP FUNCTION names.same CASCADE});
+}
+query($node, 'GRANT CREATE ON SCHEMA names TO PUBLIC; CREATE TABLE names.t (id bigserial PRIMARY KEY, CHECK (names.shown(id)))');
+refused($node, q{SELECT snowflake_convert('names.t', type => 'snowflake', dry_run => false)}, '42501',
+	qr/lets PUBLIC create.*HINT:  Run as a superuser: REVOKE CREATE ON SCHEMA names FROM PUBLIC;$/ms, 'nor may everybody create in the schema');
+
 # ---- rights are kept ----
 
 my $rights = q{SELECT relname, '', coalesce(relacl, acldefault('r', relowner))::text FROM pg_class

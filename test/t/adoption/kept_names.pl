@@ -30,11 +30,13 @@ query($node, q{CREATE ROLE mallory LOGIN; GRANT CREATE ON DATABASE postgres TO m
 	CREATE OPERATOR called.=== (LEFTARG = integer, RIGHTARG = integer, FUNCTION = pg_catalog.int4eq);
 	CREATE TABLE called.other (id bigint);
 	RESET ROLE;
-	CREATE FUNCTION called.g(bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT $1';
+	CREATE SCHEMA safe; GRANT USAGE ON SCHEMA safe TO PUBLIC;
+	ALTER FUNCTION called.f SET SCHEMA safe; ALTER OPERATOR called.=== (integer, integer) SET SCHEMA safe;
+	CREATE COLLATION called.g FROM "C";
 	CREATE TABLE m.t (id serial PRIMARY KEY, x text);
-	CREATE FUNCTION m.body() RETURNS bigint BEGIN ATOMIC SELECT max(called.f(id)) FROM m.t; END;
-	CREATE MATERIALIZED VIEW m.mv AS SELECT t.id, called.f(t.id), called.g(t.id), 1 OPERATOR(called.===) 1 AS same,
-		t.x COLLATE called.c AS x, NULL::called.d AS d, o.id AS other FROM m.t LEFT JOIN called.other o ON o.id = t.id;
+	CREATE FUNCTION m.body() RETURNS bigint BEGIN ATOMIC SELECT max(safe.f(id)) FROM m.t; END;
+	CREATE MATERIALIZED VIEW m.mv AS SELECT t.id, safe.f(t.id), 1 OPERATOR(safe.===) 1 AS same,
+		t.x COLLATE called.c AS x, t.x COLLATE called.g AS y, o.id AS other FROM m.t LEFT JOIN called.other o ON o.id = t.id;
 	CREATE TABLE m.back (id bigserial PRIMARY KEY);
 	SELECT count(*) FROM ours.snowflake_convert('m.back', dry_run => false);
 	CREATE TABLE m.rows (id called.d PRIMARY KEY DEFAULT ours.snowflake_nextval());
@@ -48,18 +50,18 @@ query($node, q{CREATE ROLE mallory LOGIN; GRANT CREATE ON DATABASE postgres TO m
 # What mallory may do at other times.
 my %renamed = map { $_ => "ALTER SCHEMA $_ RENAME TO renamed" } qw(m ours called lies);
 my %changed = (%renamed,
-	'a function' => 'ALTER FUNCTION called.f RENAME TO renamed',
-	'a function that moves' => 'ALTER FUNCTION called.f SET SCHEMA elsewhere',
+	'a function' => 'DROP FUNCTION safe.f CASCADE',
+	'a function that moves' => 'ALTER FUNCTION safe.f SET SCHEMA elsewhere',
 	'a type' => 'ALTER DOMAIN called.d RENAME TO renamed',
 	'a collation' => 'ALTER COLLATION called.c RENAME TO renamed',
-	'an operator' => 'ALTER OPERATOR called.=== (integer, integer) SET SCHEMA elsewhere',
+	'an operator' => 'ALTER OPERATOR safe.=== (integer, integer) SET SCHEMA elsewhere',
 	'a table' => 'ALTER TABLE called.other RENAME TO renamed',
-	'a function of the caller' => 'DROP FUNCTION called.g CASCADE',
+	'a collation of the caller' => 'DROP COLLATION called.g CASCADE',
 	'a function with a body' => 'DROP FUNCTION m.body',
 	'a view' => 'DROP MATERIALIZED VIEW m.mv',
 	'a sequence that was kept' => 'DROP SEQUENCE m.back_id_seq');
 my %calls = (
-	q{snowflake_convert('m.t', dry_run => false)} => [ qw(m ours called), grep { /^a/ && !/kept/ } sort keys %changed ],
+	q{snowflake_convert('m.t', dry_run => false)} => [ qw(m ours called), grep { /^a/ && !/kept|type/ } sort keys %changed ],
 	q{snowflake_convert('m.t', type => 'snowflake', dry_run => false)} => [ qw(m ours called) ],
 	q{snowflake_revert('m.back', dry_run => false)} => [ qw(m ours), 'a sequence that was kept' ],
 	q{snowflake_renumber('m.rows', 'id', 1, 1, false)} => [ qw(m ours called), 'a type' ],

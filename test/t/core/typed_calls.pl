@@ -153,6 +153,13 @@ statement('convert a key that a domain refers to',
 		INSERT INTO "A Key" VALUES (1), (2); INSERT INTO of_key VALUES (1)},
 	q{SELECT * FROM snowflake_convert('"A Key"', 'id', NULL, false, NULL, 'bigint')},
 	types => '^As the owner of the table, run first: ', then => q{SELECT array_agg(id ORDER BY id) = '{1,2}' FROM "A Key"});
+statement('convert where somebody else could make what an index calls',
+	q{CREATE ROLE nobody; CREATE SCHEMA "His %s"; CREATE FUNCTION "His %s".same(bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT $1';
+		GRANT ALL ON SCHEMA "His %s" TO nobody WITH GRANT OPTION; SET ROLE nobody; GRANT CREATE ON SCHEMA "His %s" TO PUBLIC;
+		CREATE FUNCTION "His %s".same(snowflake) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT 1::bigint'; RESET ROLE;
+		CREATE TABLE calls (id bigserial PRIMARY KEY); CREATE INDEX ON calls ("His %s".same(id)); INSERT INTO calls DEFAULT VALUES},
+	q{SELECT * FROM snowflake_convert('calls', 'id', NULL, false, NULL, 'snowflake')}, as => 'super',
+	types => 'script.c: Run as a superuser: %s');
 statement('convert a table with a foreign one',
 	q{CREATE FOREIGN DATA WRAPPER w; CREATE SERVER s FOREIGN DATA WRAPPER w; CREATE TABLE mixed (id bigint, x integer) PARTITION BY LIST (x);
 		CREATE FOREIGN TABLE "far away" PARTITION OF mixed FOR VALUES IN (1) SERVER s; CREATE FOREIGN TABLE far PARTITION OF mixed FOR VALUES IN (2) SERVER s},
