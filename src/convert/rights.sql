@@ -138,7 +138,8 @@ FROM (
 -- Who could make a definition that is read anew mean something else, and the commands
 -- against it.  The server looks for functions, operators and casts by the types of their
 -- arguments, and would find another one, which fits the new type better.  A role that may
--- become the table's owner gains nothing.
+-- become the table's owner gains nothing.  The commands are only for a table of a superuser:
+-- another owner could choose what a superuser takes from others, and to whom it goes.
 -- name: overloads
 WITH RECURSIVE
 :read_anew,
@@ -178,7 +179,8 @@ types(oid) AS (
 	SELECT x.oid FROM types JOIN pg_type t USING (oid), unnest(ARRAY[typbasetype, typelem]) x(oid)
 	WHERE x.oid >= 16384
 )
-SELECT string_agg(DISTINCT why, chr(10)), string_agg(DISTINCT command, ' ') FROM (
+SELECT string_agg(DISTINCT why, chr(10)), string_agg(DISTINCT command, ' ') FILTER (WHERE EXISTS (
+		SELECT FROM owned o JOIN pg_roles r ON r.oid = o.owner WHERE place = 1 AND rolsuper)) FROM (
 	SELECT format('Schema %s lets %s create functions that would be called in place of %s.',
 			nspname, e.name, call) AS why,
 		CASE WHEN is_owner THEN format('ALTER SCHEMA %I OWNER TO %s;', nspname, owner)

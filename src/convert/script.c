@@ -719,13 +719,17 @@ require_one_owner(SfConversion *conversion)
 						   why)));
 	why = ask_given(conversion, conversion->overloads);
 	if (why != NULL)
+	{
+		char	   *commands = SPI_getvalue(SPI_tuptable->vals[0],
+											SPI_tuptable->tupdesc, 2);
+
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("other roles could choose what definitions with the column call"),
 				 errdetail_internal("%s", why),
-				 errhint("Run as a superuser: %s",
-						 SPI_getvalue(SPI_tuptable->vals[0],
-									  SPI_tuptable->tupdesc, 2))));
+				 commands == NULL ? 0 :
+				 errhint("Run as a superuser: %s", commands)));
+	}
 }
 
 /* Return the objects that statements name, and their number. */

@@ -202,6 +202,9 @@ foreach my $trap (sort keys %named)
 query($node, 'GRANT CREATE ON SCHEMA names TO PUBLIC; CREATE TABLE names.t (id bigserial PRIMARY KEY, CHECK (names.shown(id)))');
 refused($node, q{SELECT snowflake_convert('names.t', type => 'snowflake', dry_run => false)}, '42501',
 	qr/lets PUBLIC create.*HINT:  Run as a superuser: REVOKE CREATE ON SCHEMA names FROM PUBLIC;$/ms, 'nor may everybody create in the schema');
+query($node, 'ALTER TABLE names.t OWNER TO mallory; ALTER SCHEMA names OWNER TO bob; GRANT USAGE ON SCHEMA names TO mallory');
+unlike(refused($node, q{SELECT snowflake_convert('names.t', type => 'snowflake', dry_run => false)}, '42501',
+		qr/Schema names lets bob create/, 'the owner of a table'), qr/HINT/, 'gets no schema of somebody else by a remedy');
 
 # ---- rights are kept ----
 
