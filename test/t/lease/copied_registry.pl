@@ -71,7 +71,7 @@ is(in_place($registry), 't', 'nor does a crash');
 my $mark = $registry->data_dir . '/global/pgsql_tmp/snowflake_registry';
 rename $mark, "$mark.kept" or die "$mark: $!";
 append_to_file($mark, 'damaged');
-refused($registry, "SELECT snowflake_registry.files($_)", 'XX001', qr/could not read file.*HINT:  .*snowflake_registry\.recover/s,
+refused($registry, "SELECT snowflake_registry.files($_)", 'XX001', qr/could not read file.*HINT:  Make it readable for the server\. If it is damaged, remove it/s,
 	"a damaged mark, make => $_") foreach 'false', 'true';
 rename "$mark.kept", $mark or die "$mark: $!";
 is(in_place($registry), 't', 'it is as it was');
