@@ -15,6 +15,7 @@
 #include "access/xlog.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "feed/feed.h"
 #include "lib/stringinfo.h"
