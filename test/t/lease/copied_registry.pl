@@ -73,6 +73,9 @@ rename $mark, "$mark.kept" or die "$mark: $!";
 append_to_file($mark, 'damaged');
 refused($registry, "SELECT snowflake_registry.files($_)", 'XX001', qr/could not read file.*HINT:  Make it readable for the server\. If it is damaged, remove it/s,
 	"a damaged mark, make => $_") foreach 'false', 'true';
+unlink $mark or die "$mark: $!";
+is(in_place($registry), 'f', 'removed, as the remedy says, it is missed');
+wait_for_lease($a, q{problem LIKE '%in another directory or database, and may have lost data%'});
 rename "$mark.kept", $mark or die "$mark: $!";
 is(in_place($registry), 't', 'it is as it was');
 wait_for_lease($a, q{problem IS NULL});
