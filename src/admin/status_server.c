@@ -39,7 +39,9 @@
 static char *
 keep_remedy(SfApply apply)
 {
-	SfSettingLine line = {"snowflake.node_id", sf_node_id};
+	SfSettingLine line = {
+		"snowflake.node_id", sf_settings_print_numbers(sf_settings_numbers())
+	};
 
 	return psprintf("To keep the old one, %s",
 					sf_settings_step(&line, 1, apply));

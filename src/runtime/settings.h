@@ -34,7 +34,6 @@ typedef enum SfCheck
 
 #define SF_MAX_DATABASES	10000
 
-extern char *sf_node_id;		/* see server_number.c; empty: unset */
 extern int	sf_max_clock_drift; /* ms */
 extern int	sf_max_clock_wait;	/* ms */
 extern int	sf_max_clock_jump;	/* s */
@@ -120,6 +119,7 @@ extern void sf_settings_split_numbers(uint64 numbers,
 									  SfServerNumber *datacenter,
 									  SfServerNumber *node);
 extern uint64 sf_settings_numbers(void);
+extern char *sf_settings_print_numbers(uint64 numbers);
 extern char *sf_settings_pending(void);
 extern char *sf_settings_refused(void);
 

@@ -33,11 +33,12 @@
 #define NODE_MASK			UINT32_MAX
 #define DATACENTER_MASK		(UINT32_MAX >> 1)
 
-char	   *sf_node_id = NULL;
+/* The text that this process has; sf_settings_numbers() counts. */
+static char *node_id_text = NULL;
 
 const SfNodeChange *sf_settings_node_change = NULL;
 
-/* The host's name when the library was loaded: the same in all processes. */
+/* The host's name when this process loaded the library. */
 static char hostname[256] = "";
 
 /* The postmaster's copies, which outlive the shared memory. */
@@ -67,11 +68,32 @@ join_numbers(const char *text)
 		(uint64) (datacenter & DATACENTER_MASK) << DATACENTER_SHIFT;
 }
 
-/* The numbers of the node and the datacenter that this process has. */
+/* Print such a word as snowflake.node_id: "17", "3/17", "3/", or empty. */
+char *
+sf_settings_print_numbers(uint64 numbers)
+{
+	SfServerNumber datacenter;
+	SfServerNumber node;
+	StringInfoData text;
+
+	sf_settings_split_numbers(numbers, &datacenter, &node);
+	initStringInfo(&text);
+	if (datacenter != SF_NO_NUMBER)
+		appendStringInfo(&text, "%u/", sf_server_number_value(datacenter));
+	if (node != SF_NO_NUMBER)
+		appendStringInfo(&text, "%u", sf_server_number_value(node));
+	return text.data;
+}
+
+/*
+ * Return the numbers of the node and the datacenter that the postmaster has.
+ * This process may have others: it reads a reload late.  With EXEC_BACKEND a
+ * new process gets no value whose line is gone from the files.
+ */
 uint64
 sf_settings_numbers(void)
 {
-	return join_numbers(sf_node_id);
+	return pg_atomic_read_u64(&sf_shmem->configured) & ~SF_NODE_TAKEN;
 }
 
 /*
@@ -163,7 +185,7 @@ is_only_looked_at(void)
 static bool
 check_change(uint64 numbers, const char *newval)
 {
-	uint64		kept = join_numbers(sf_node_id);
+	uint64		kept = join_numbers(node_id_text);
 	char		reason[SF_REASON_SIZE];
 	char		text[SF_REFUSED_SIZE];
 
@@ -174,7 +196,7 @@ check_change(uint64 numbers, const char *newval)
 	if (pending != 0)
 	{
 		GUC_check_errmsg("parameter \"%s\" cannot be changed from \"%s\" to \"%s\" without restarting the server",
-						 "snowflake.node_id", sf_node_id, newval);
+						 "snowflake.node_id", node_id_text, newval);
 		return false;
 	}
 	if (numbers == kept || sf_settings_node_change == NULL ||
@@ -264,7 +286,7 @@ publish_numbers(const char *newval, void *extra)
 void
 sf_settings_publish_node(void)
 {
-	publish_numbers(sf_node_id, NULL);
+	publish_numbers(node_id_text, NULL);
 	if (sf_shmem == NULL || IsUnderPostmaster)
 		return;
 	pg_atomic_write_u64(&sf_shmem->pending, pending);
@@ -280,23 +302,12 @@ char *
 sf_settings_pending(void)
 {
 	uint64		word = pg_atomic_read_u64(&sf_shmem->pending);
-	SfServerNumber node;
-	SfServerNumber datacenter;
-	StringInfoData text;
+	char	   *text = sf_settings_print_numbers(word & ~SF_NUMBER_PENDING);
 
-	if (word == 0)
+	if (word == 0 || (text[0] != '\0' &&
+					  !sf_settings_is_in_file("snowflake.node_id")))
 		return NULL;
-	sf_settings_split_numbers(word & ~SF_NUMBER_PENDING, &datacenter, &node);
-	if (node == SF_NO_NUMBER && datacenter == SF_NO_NUMBER)
-		return pstrdup("");
-	if (!sf_settings_is_in_file("snowflake.node_id"))
-		return NULL;
-	initStringInfo(&text);
-	if (datacenter != SF_NO_NUMBER)
-		appendStringInfo(&text, "%u/", sf_server_number_value(datacenter));
-	if (node != SF_NO_NUMBER)
-		appendStringInfo(&text, "%u", sf_server_number_value(node));
-	return text.data;
+	return text;
 }
 
 /* Return what the server refuses of the configuration files, or NULL. */
@@ -328,7 +339,7 @@ sf_settings_define_node(void)
 	DefineCustomStringVariable("snowflake.node_id",
 							   "Number of this server, which no other server has.",
 							   "The number itself, \"hostname:ordinal\" or \"env:NAME\"; \"3/17\" is 17 in datacenter 3. If it is empty, this server makes no IDs, unless it leases a number. If numbers are leased, a change takes a restart.",
-							   &sf_node_id, "",
+							   &node_id_text, "",
 							   PGC_SIGHUP, 0,
 							   check_node_id, publish_numbers, NULL);
 }
