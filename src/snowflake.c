@@ -74,8 +74,8 @@ _PG_init(void)
 	}
 
 	sf_clock_start();
+	sf_fault_define();			/* before the prefix is reserved */
 	sf_settings_define();
-	sf_fault_define();
 	/* at a transaction's end the server calls the last one of these first */
 	sf_stats_register();
 	sf_audit_register();
