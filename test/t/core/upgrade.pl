@@ -280,9 +280,11 @@ is(query($node, q{SELECT extversion, to_regproc('snowflake_new') IS NULL,
 write_file(library($server), $library);
 is(query($node, 'SELECT snowflake_nextval() > 0', database => $old), 't',
 	'files that are newer than the server that runs change nothing');
+# with EXEC_BACKEND each process loads the library anew
 refused($node, "ALTER EXTENSION snowflake UPDATE TO '99'", '42883',
 	qr/could not find function "snowflake_stat_reset" in file/,
-	'it goes on with the library that it was started with', database => $old);
+	'it goes on with the library that it was started with', database => $old)
+  unless `$ENV{PG_CONFIG} --cppflags` =~ /EXEC_BACKEND/;
 $node->restart;
 query($node, "ALTER EXTENSION snowflake UPDATE TO '99'", database => $old);
 is(query($node, 'SELECT extversion FROM pg_extension WHERE extname = $$snowflake$$', database => $old),
