@@ -9,7 +9,7 @@ my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
 
 # It extends its lease soon, and stays present also on a busy machine.
-my $a = start_holder('a', "snowflake.lease_reserve = '5s'",
+my $a = start_holder('a', 'restart_after_crash = on', "snowflake.lease_reserve = '5s'",
 	"snowflake.lease_presence = '30s'", "snowflake.lease_timeout = '10s'");
 wait_for_lease($a, q{state = 'held'});
 my $slot = lease_of($a, 'node_id');
@@ -89,6 +89,13 @@ wait_for_lease($a, q{state = 'held'});
 is(lease_of($a, 'node_id'), $wanted, 'how to take it');
 make_ids($a, 100);
 $slot = $wanted;
+
+# a new worker knows it, too, if it inherits no memory (EXEC_BACKEND)
+reload_with('unset, which waits', $url, 'a number whose line is gone stays');
+crash($a, 'background writer');
+wait_for_lease($a, q{state = 'held'});
+is(lease_of($a, 'node_id'), $slot, 'also over a crash of a process');
+make_ids($a, 100);
 
 set_registry(undef, $slot);
 my $from = -s $a->logfile;
