@@ -165,6 +165,20 @@ is(query($node, 'SELECT count(*) FROM snowflake_feed'), 0, '... and the worker d
 query($node, 'SELECT snowflake_publish_horizon()');
 published($node, '... before it is told to');
 
+# a database in which transactions begin read-only, and wait until that is safe
+{
+	my @settings = ('isolation = serializable', 'deferrable = on', 'read_only = on');
+
+	query($node, "ALTER DATABASE postgres SET default_transaction_$_") foreach @settings;
+	$node->stop;
+	local $ENV{PGOPTIONS} = '-c default_transaction_deferrable=off -c default_transaction_read_only=off';
+	start_with_clock($node, 0);
+	my $writer = begin_session($node, 'BEGIN; CREATE TABLE of_writer ()');
+	published($node, "where transactions are read-only by default, the worker publishes ($_)") foreach 1, 2;
+	$writer->quit;
+	query($node, "ALTER DATABASE postgres RESET default_transaction_$_") foreach map { /(\w+)/ } @settings;
+}
+
 # settings
 set_conf($node, 'snowflake.feed_interval = 60s');
 set_conf($node, 'snowflake.feed_interval = 20ms');
