@@ -84,21 +84,27 @@ put_missing(SfStatus *status)
 	return true;
 }
 
+/* Return the number and the name of a server. */
+static char *
+show_server(const SfFeedRow *row)
+{
+	return psprintf(INT64_FORMAT " (%s)", row->server,
+					row->name == NULL ? "?" : row->name);
+}
+
 /* Report the first of the servers that have published nothing for long. */
 static void
 put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms, int late)
 {
-	char	   *name = pstrdup(row->name == NULL ? "?" : row->name);
-
-	sf_text_make_printable(name);
 	sf_status_put(status, SF_STATUS_WARNING,
-				  psprintf("server " INT64_FORMAT " (%s) holds the feed back: it has published nothing since %s, %s ago%s",
-						   row->server, name, sf_timefmt_show(since_ms),
+				  psprintf("server %s holds the feed back: it has published nothing since %s, %s ago%s",
+						   show_server(row), sf_timefmt_show(since_ms),
 						   sf_timefmt_span(sf_clock_wall_ms() - since_ms),
 						   late == 1 ? "" :
 						   psprintf("; %d horizons are old", late)),
 				  is_own(row) ?
-				  psprintf(SF_FEED_PUBLISH_REMEDY, sf_extschema()) :
+				  psprintf(SF_FEED_PUBLISH_REMEDY,
+						   sf_feed_publish_call(row->layout)) :
 				  psprintf("Start that server, and see its own snowflake_status(). Only if it never comes back, and none of its rows is still on its way, run%s: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
 						   RecoveryInProgress() ? " on the primary" : "",
 						   sf_extschema(), row->server));
@@ -149,7 +155,7 @@ sf_status_feed(SfStatus *status)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  "this server has no row in the feed, although snowflake.feed_databases has this database",
 					  psprintf(SF_FEED_PUBLISH_REMEDY " If it has left the feed, take this database out of that setting.",
-							   sf_extschema()));
+							   sf_feed_publish_call(NULL)));
 	else if (late > 0)
 		put_late(status, oldest, sf_timefmt_to_ms(oldest->published), late);
 	else if (found.exists)

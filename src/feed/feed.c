@@ -16,7 +16,7 @@
  *
  * A server that joins may have a clock that is behind, and readers may be
  * above its IDs already.  So its first horizon must not be below one that it
- * finds in the table, but for those that lie too far ahead of its clock.
+ * finds in the table.
  *
  * The table is an ordinary one, of whoever made it: the extension's own would
  * be in no publication after a restore.  So it may be a trap.  It is read and
@@ -33,7 +33,6 @@
 #include <unistd.h>
 
 #include "access/detoast.h"
-#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/tableam.h"
@@ -102,14 +101,13 @@ static const struct
 {
 	const char *name;
 	Oid			type;
-	bool		nullable;
 }			columns[NCOLUMNS] = {
-	{"server", INT8OID, false},
-	{"layout", TEXTOID, false},
-	{"horizon", INT8OID, false},
-	{"node", INT8OID, true},
-	{"name", TEXTOID, false},
-	{"published", TIMESTAMPTZOID, false}
+	{"server", INT8OID},
+	{"layout", TEXTOID},
+	{"horizon", INT8OID},
+	{"node", INT8OID},			/* null for shards */
+	{"name", TEXTOID},
+	{"published", TIMESTAMPTZOID}
 };
 
 #define CREATE \
@@ -117,8 +115,7 @@ static const struct
 	"server pg_catalog.int8 NOT NULL, " \
 	"layout pg_catalog.text NOT NULL, " \
 	"horizon pg_catalog.int8 NOT NULL, " \
-	"node pg_catalog.int8, " \
-	"name pg_catalog.text, " \
+	"node pg_catalog.int8, name pg_catalog.text, " \
 	"published pg_catalog.timestamptz NOT NULL, " \
 	"PRIMARY KEY (server, layout))"
 
@@ -127,10 +124,9 @@ static bool
 is_plain(Relation table)
 {
 	TriggerDesc *triggers = table->trigdesc;
+	bool		plain = table->rd_rel->relchecks == 0;
 	ListCell   *cell;
 
-	if (table->rd_rel->relchecks > 0)
-		return false;
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
 		/* pglogical makes one for TRUNCATE */
@@ -145,19 +141,16 @@ is_plain(Relation table)
 		HeapTuple	tuple = SearchSysCache1(INDEXRELID,
 											ObjectIdGetDatum(index));
 		Form_pg_index form;
-		bool		is_plain_index;
 
 		if (!HeapTupleIsValid(tuple))
 			continue;			/* dropped */
 		form = (Form_pg_index) GETSTRUCT(tuple);
-		is_plain_index = form->indimmediate && !form->indisexclusion &&
+		plain = plain && form->indimmediate && !form->indisexclusion &&
 			heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) &&
 			heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
 		ReleaseSysCache(tuple);
-		if (!is_plain_index)
-			return false;
 	}
-	return true;
+	return plain;
 }
 
 /* Return true if this is an ordinary table with just these columns. */
@@ -179,7 +172,7 @@ is_usable(Relation table)
 
 		if (column->attisdropped || column->atttypid != columns[i].type ||
 			column->attgenerated != '\0' ||
-			(column->attnotnull && columns[i].nullable) ||
+			(column->attnotnull && i == COLUMN_NODE) ||
 			strcmp(NameStr(column->attname), columns[i].name) != 0)
 			return false;
 	}
@@ -193,9 +186,7 @@ is_usable(Relation table)
 Relation
 sf_feed_open(LOCKMODE lock)
 {
-	Oid			schema = sf_extschema_find();
-	Oid			found = OidIsValid(schema) ?
-		get_relname_relid(TABLE, schema) : InvalidOid;
+	Oid			found = get_relname_relid(TABLE, sf_extschema_find());
 	Relation	table = OidIsValid(found) ?
 		try_relation_open(found, lock) : NULL;
 
@@ -245,25 +236,34 @@ require_table(LOCKMODE lock, AclMode rights)
 #define TEXT_SIZE	320
 
 /*
- * Return a text in this column, or NULL.  One that is too long is not of this
- * extension, and could take all memory.
+ * Return a text in this column, fit to be shown, or NULL.  One that is too
+ * long is not of this extension, and could take all memory.
  */
 static char *
 read_text(TupleTableSlot *slot, int column)
 {
+	char	   *shown;
+
 	if (slot->tts_isnull[column] ||
 		toast_raw_datum_size(slot->tts_values[column]) > TEXT_SIZE)
 		return NULL;
-	return TextDatumGetCString(slot->tts_values[column]);
+	shown = TextDatumGetCString(slot->tts_values[column]);
+	sf_text_make_printable(shown);
+	return shown;
 }
 
+/* Return a row that can be used: the owner may have made columns nullable. */
 static SfFeedRow *
-read_row(TupleTableSlot *slot, char *layout)
+read_row(TupleTableSlot *slot)
 {
 	SfFeedRow  *row = palloc0(sizeof(SfFeedRow));
 
+	slot_getallattrs(slot);
+	row->layout = read_text(slot, COLUMN_LAYOUT);
+	if (row->layout == NULL || slot->tts_isnull[COLUMN_SERVER] ||
+		slot->tts_isnull[COLUMN_HORIZON] || slot->tts_isnull[COLUMN_PUBLISHED])
+		return NULL;
 	row->server = DatumGetInt64(slot->tts_values[COLUMN_SERVER]);
-	row->layout = layout;
 	row->horizon = DatumGetInt64(slot->tts_values[COLUMN_HORIZON]);
 	row->has_node = !slot->tts_isnull[COLUMN_NODE];
 	row->node = DatumGetInt64(slot->tts_values[COLUMN_NODE]);
@@ -281,10 +281,8 @@ compare(const ListCell *a, const ListCell *b)
 	const SfFeedRow *second = lfirst(b);
 	int			order = strcmp(first->layout, second->layout);
 
-	if (order == 0)
-		order = (first->horizon > second->horizon) -
-			(first->horizon < second->horizon);
-	return order;
+	return order != 0 ? order : (first->horizon > second->horizon) -
+		(first->horizon < second->horizon);
 }
 
 /*
@@ -305,15 +303,10 @@ sf_feed_rows(Relation table)
 	require_rights(table, ACL_SELECT);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
-		char	   *layout;
+		SfFeedRow  *row = read_row(slot);
 
-		/* the owner may have made the columns nullable */
-		slot_getallattrs(slot);
-		layout = read_text(slot, COLUMN_LAYOUT);
-		if (layout != NULL && !slot->tts_isnull[COLUMN_SERVER] &&
-			!slot->tts_isnull[COLUMN_HORIZON] &&
-			!slot->tts_isnull[COLUMN_PUBLISHED])
-			rows = lappend(rows, read_row(slot, layout));
+		if (row != NULL)
+			rows = lappend(rows, row);
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
@@ -339,55 +332,51 @@ is_row_of(TupleTableSlot *slot, int64 server, const char *layout)
 	const char *found;
 
 	slot_getallattrs(slot);
-	if (slot->tts_isnull[COLUMN_SERVER] ||
-		DatumGetInt64(slot->tts_values[COLUMN_SERVER]) != server)
-		return false;
 	found = read_text(slot, COLUMN_LAYOUT);
-	return layout == NULL || (found != NULL && strcmp(found, layout) == 0);
+	return !slot->tts_isnull[COLUMN_SERVER] &&
+		DatumGetInt64(slot->tts_values[COLUMN_SERVER]) == server &&
+		(layout == NULL || (found != NULL && strcmp(found, layout) == 0));
 }
 
 /*
  * Lock the newest version of such a row, and return it, or NULL.  Replication,
  * and whoever writes the table without us, may change a row between the two
- * steps.
+ * steps; or the command that runs has changed it before, and then counts.
  */
 static HeapTuple
 lock_row(Relation table, int64 server, const char *layout)
 {
 	TupleTableSlot *slot = table_slot_create(table, NULL);
 	HeapTuple	tuple = NULL;
-	TM_Result	result;
+	bool		found;
 
 	do
 	{
-		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-		TableScanDesc scan = table_beginscan_strat(table, snapshot, 0, NULL,
-												   true, false);
-		bool		found = false;
+		Snapshot	snapshot;
+		TableScanDesc scan;
 
 		CHECK_FOR_INTERRUPTS();
-		while (!found &&
-			   table_scan_getnextslot(scan, ForwardScanDirection, slot))
-			found = is_row_of(slot, server, layout);
-		result = TM_Ok;
+		CommandCounterIncrement();
+		snapshot = RegisterSnapshot(GetLatestSnapshot());
+		scan = table_beginscan_strat(table, snapshot, 0, NULL, true, false);
+		while ((found = table_scan_getnextslot(scan, ForwardScanDirection,
+											   slot)) &&
+			   !is_row_of(slot, server, layout));
 		if (found)
 		{
 			ItemPointerData tid = slot->tts_tid;
 			TM_FailureData failure;
 
 			ExecClearTuple(slot);
-			result = table_tuple_lock(table, &tid, snapshot, slot,
-									  GetCurrentCommandId(true),
-									  LockTupleExclusive, LockWaitBlock, 0,
-									  &failure);
-			if (result == TM_Ok)
+			if (table_tuple_lock(table, &tid, snapshot, slot,
+								 GetCurrentCommandId(true),
+								 LockTupleExclusive, LockWaitBlock, 0,
+								 &failure) == TM_Ok)
 				tuple = ExecCopySlotHeapTuple(slot);
 		}
 		table_endscan(scan);
 		UnregisterSnapshot(snapshot);
-	} while (result == TM_Updated || result == TM_Deleted);
-	if (result != TM_Ok)
-		elog(ERROR, "could not lock a row of \"%s\"", TABLE);
+	} while (found && tuple == NULL);
 	ExecDropSingleTupleTableSlot(slot);
 	return tuple;
 }
@@ -428,10 +417,37 @@ snowflake_create_feed(PG_FUNCTION_ARGS)
 int64
 sf_feed_server(void)
 {
-	uint64		number = hash_combine64(sf_identity_server(), MyDatabaseId) &
-		PG_INT64_MAX;
+	return hash_combine64(sf_identity_server(), MyDatabaseId) & PG_INT64_MAX;
+}
 
-	return number == 0 ? 1 : (int64) number;
+/* Return true if this server makes IDs of a node, or of one that it leases. */
+static bool
+has_node(void)
+{
+	return sf_settings_leases() || sf_shmem_right() != 0 ||
+		sf_node_configured() != SF_NO_NUMBER;
+}
+
+/*
+ * Return the call that publishes the horizon of a layout; without one, the
+ * call with which this server joins.
+ */
+char *
+sf_feed_publish_call(const char *layout)
+{
+	char		node[SF_LAYOUT_TEXT_SIZE];
+	char		shard[SF_LAYOUT_TEXT_SIZE];
+
+	sf_layout_print(&sf_node_layout, node, sizeof(node));
+	sf_layout_print(&sf_shard_layout, shard, sizeof(shard));
+	if (layout == NULL)
+		layout = sf_settings_has_shards() && !has_node() ? shard : node;
+	if (strcmp(layout, shard) == 0)
+		return psprintf("%s.snowflake_publish_shard_horizon()",
+						sf_extschema());
+	return psprintf("%s.snowflake_publish_horizon(%s)", sf_extschema(),
+					strcmp(layout, node) == 0 ? "" :
+					quote_literal_cstr(layout));
 }
 
 /* Return this server's row of a layout, or NULL. */
@@ -451,10 +467,22 @@ find_own(const List *rows, const char *layout)
 	return NULL;
 }
 
+/* Return true if no clock that is right can have led to this horizon. */
+static bool
+is_far_ahead(const SfFeedRow *row)
+{
+	SfLayout	layout;
+	char		reason[SF_REASON_SIZE];
+
+	return sf_layout_parse(&layout, row->layout, reason, sizeof(reason)) &&
+		sf_id_time_tick_ms(&layout, sf_layout_tick(&layout, row->horizon)) >
+		sf_clock_wall_ms() + 1000 * (int64) sf_max_clock_jump;
+}
+
 /*
- * Refuse to join with a horizon that is below another: SQLSTATE 55000.
- * To raise the mark instead would let whoever writes the table drive it into
- * the far future.
+ * Refuse to join with a horizon that is below another: SQLSTATE 55000.  To
+ * raise the mark instead would let whoever writes the table drive it into the
+ * far future.  Which of two clocks is wrong, only a person knows.
  */
 static void
 require_ahead(const List *rows, const SfLayout *layout, const char *text,
@@ -465,23 +493,22 @@ require_ahead(const List *rows, const SfLayout *layout, const char *text,
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
-		int64		time_ms;
+		int64		tick = sf_layout_tick(layout, row->horizon);
 
 		if (row->horizon <= horizon || strcmp(row->layout, text) != 0)
-			continue;
-		time_ms = sf_id_time_tick_ms(layout,
-									 sf_layout_tick(layout, row->horizon));
-		/* no server has made IDs so far ahead: somebody wrote this */
-		if (time_ms - sf_clock_wall_ms() > 1000 * (int64) sf_max_clock_jump)
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this server is behind the feed, and cannot join yet"),
 				 errdetail("Server " INT64_FORMAT " has published horizon " INT64_FORMAT ", of %s. This server's is " INT64_FORMAT ".",
 						   row->server, row->horizon,
-						   sf_timefmt_show(time_ms), horizon),
-				 errhint("Let no application connect here yet. Correct the clock if it is behind, and run, again and again if it is right: SELECT %s.snowflake_publish_horizon();",
-						 sf_extschema())));
+						   sf_timefmt_show(sf_id_time_tick_ms(layout, tick)),
+						   horizon),
+				 is_far_ahead(row) ?
+				 errhint("Let no application connect here yet. If this server's clock is behind, correct it, and publish again. If it is right, the other server's was wrong: correct that, and take its row out here: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
+						 sf_extschema(), row->server) :
+				 errhint("Let no application connect here yet. Correct the clock if it is behind, and run, again and again if it is right: SELECT %s;",
+						 sf_feed_publish_call(text))));
 	}
 }
 
@@ -494,8 +521,8 @@ refuse_above_mark(const SfFeedRow *own)
 			 errmsg("this server has published a horizon above its mark"),
 			 errdetail("The horizon is " INT64_FORMAT ". The mark was lowered since.",
 					   own->horizon),
-			 errhint("Stop all clients, and join anew: SELECT %s.snowflake_leave_feed(); SELECT %s.snowflake_publish_horizon();",
-					 sf_extschema(), sf_extschema())));
+			 errhint("Stop all clients, and join anew: SELECT %s.snowflake_leave_feed(); SELECT %s;",
+					 sf_extschema(), sf_feed_publish_call(NULL))));
 }
 
 static char *
@@ -509,29 +536,26 @@ find_name(void)
 }
 
 /*
- * Delete the rows of a server; "layout" may be NULL for all of them.  Raise
- * *horizon to theirs.  Return false if there is none.
+ * Delete the rows of a server; "layout" may be NULL for all of them.  Return
+ * the highest of their horizons, or -1 if there is none.
  */
-static bool
-delete_rows(Relation table, int64 server, const char *layout, int64 *horizon)
+static int64
+delete_rows(Relation table, int64 server, const char *layout)
 {
 	HeapTuple	old;
-	bool		found = false;
+	int64		highest = -1;
 
 	CheckCmdReplicaIdentity(table, CMD_DELETE);
 	while ((old = lock_row(table, server, layout)) != NULL)
 	{
 		bool		isnull;
-		Datum		before = heap_getattr(old, COLUMN_HORIZON + 1,
-										  RelationGetDescr(table), &isnull);
+		Datum		horizon = heap_getattr(old, COLUMN_HORIZON + 1,
+										   RelationGetDescr(table), &isnull);
 
-		if (!isnull)
-			*horizon = Max(*horizon, DatumGetInt64(before));
+		highest = Max(Max(highest, 0), isnull ? 0 : DatumGetInt64(horizon));
 		CatalogTupleDelete(table, &old->t_self);
-		CommandCounterIncrement();
-		found = true;
 	}
-	return found;
+	return highest;
 }
 
 /*
@@ -548,12 +572,13 @@ set_row(Relation table, const char *layout, int64 horizon, bool is_shard,
 	uint64		right = sf_shmem_right();
 	Datum		values[NCOLUMNS];
 	bool		nulls[NCOLUMNS] = {false};
+	int64		before = delete_rows(table, sf_feed_server(), layout);
 
-	if (!delete_rows(table, sf_feed_server(), layout, &horizon) && !joins)
+	if (before < 0 && !joins)
 		return;
 	values[COLUMN_SERVER] = Int64GetDatum(sf_feed_server());
 	values[COLUMN_LAYOUT] = CStringGetTextDatum(layout);
-	values[COLUMN_HORIZON] = Int64GetDatum(horizon);
+	values[COLUMN_HORIZON] = Int64GetDatum(Max(before, horizon));
 	nulls[COLUMN_NODE] = is_shard || right == 0;
 	values[COLUMN_NODE] = Int64GetDatum(sf_settings_node_of(right));
 	values[COLUMN_NAME] = CStringGetTextDatum(find_name());
@@ -583,7 +608,8 @@ publish(Relation table, const List *rows, const SfLayout *layout)
 	sf_layout_print(layout, text, sizeof(text));
 	own = find_own(rows, text);
 
-	sf_generator_pass_time(is_shard ? 0 : SF_NO_SHARD, slot);
+	sf_generator_pass_time(is_shard ? 0 : SF_NO_SHARD, slot,
+						   own == NULL || has_node());
 	horizon = sf_horizon_to_publish(is_shard ? SF_ALL_SHARDS : SF_NO_SHARD,
 									slot, layout, &highest);
 	if (own == NULL)
@@ -594,18 +620,6 @@ publish(Relation table, const List *rows, const SfLayout *layout)
 	return horizon;
 }
 
-/* Return true if this server can make IDs of a layout that it was told. */
-static bool
-is_possible(const SfLayout *layout)
-{
-	uint32		node = sf_settings_node_of(sf_shmem_right());
-	int64		now = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
-
-	return !sf_layout_has(layout, SF_SHARD) &&
-		((uint64) node >> layout->node_bits) == 0 &&
-		now >= layout->epoch_tick && now < layout->end_tick;
-}
-
 /*
  * Publish the horizon of a layout that the table has, if that is possible.
  * Take no place from other layouts, since whoever writes the table may name
@@ -614,17 +628,24 @@ is_possible(const SfLayout *layout)
 static void
 publish_named(Relation table, const List *rows, const char *text)
 {
+	uint32		node = sf_settings_node_of(sf_shmem_right());
+	bool		goes_on = find_own(rows, text) != NULL;
 	SfLayout	layout;
 	char		reason[SF_REASON_SIZE];
+	int64		now;
 
 	if (!sf_layout_parse(&layout, text, reason, sizeof(reason)))
 		return;
+	now = sf_layout_ms_to_tick(&layout, sf_clock_wall_ms());
 	if (sf_layout_is_same(&layout, &sf_shard_layout))
 	{
-		if (sf_settings_has_shards() || find_own(rows, text) != NULL)
+		if (goes_on || sf_settings_has_shards())
 			(void) publish(table, rows, &sf_shard_layout);
 	}
-	else if (is_possible(&layout) && sf_layout_slot_exists(&layout))
+	else if (!sf_layout_has(&layout, SF_SHARD) && (goes_on || has_node()) &&
+			 ((uint64) node >> layout.node_bits) == 0 &&
+			 now >= layout.epoch_tick && now < layout.end_tick &&
+			 sf_layout_slot_exists(&layout))
 		(void) publish(table, rows, &layout);
 }
 
@@ -668,6 +689,19 @@ sf_feed_go_on(Relation table)
 
 #define WRITES	(ACL_SELECT | ACL_INSERT | ACL_DELETE)
 
+/* Publish the horizon of a layout; without one, all. */
+static int64
+publish_in_table(const SfLayout *layout)
+{
+	Relation	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
+	const List *rows = sf_feed_rows(table);
+	int64		horizon = layout == NULL ? publish_all(table, rows) :
+		publish(table, rows, layout);
+
+	relation_close(table, NoLock);
+	return horizon;
+}
+
 /*
  * snowflake_publish_horizon() returns bigint
  *
@@ -679,24 +713,8 @@ sf_feed_go_on(Relation table)
 Datum
 snowflake_publish_horizon(PG_FUNCTION_ARGS)
 {
-	Relation	table;
-	int64		horizon;
-
 	sf_require_writable("snowflake_publish_horizon()");
-	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
-	horizon = publish_all(table, sf_feed_rows(table));
-	relation_close(table, NoLock);
-	PG_RETURN_INT64(horizon);
-}
-
-static int64
-publish_one(const SfLayout *layout)
-{
-	Relation	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
-	int64		horizon = publish(table, sf_feed_rows(table), layout);
-
-	relation_close(table, NoLock);
-	return horizon;
+	PG_RETURN_INT64(publish_in_table(NULL));
 }
 
 /*
@@ -709,7 +727,7 @@ Datum
 snowflake_publish_horizon_layout(PG_FUNCTION_ARGS)
 {
 	sf_require_writable("snowflake_publish_horizon()");
-	PG_RETURN_INT64(publish_one(sf_layout_arg_node(fcinfo, 0)));
+	PG_RETURN_INT64(publish_in_table(sf_layout_arg_node(fcinfo, 0)));
 }
 
 /*
@@ -721,7 +739,7 @@ Datum
 snowflake_publish_shard_horizon(PG_FUNCTION_ARGS)
 {
 	sf_require_writable("snowflake_publish_shard_horizon()");
-	PG_RETURN_INT64(publish_one(&sf_shard_layout));
+	PG_RETURN_INT64(publish_in_table(&sf_shard_layout));
 }
 
 /* ---- leaving ---- */
@@ -734,7 +752,7 @@ snowflake_publish_shard_horizon(PG_FUNCTION_ARGS)
 static void
 stand_in(Relation table, const List *rows)
 {
-	if (sf_shmem_right() != 0 || sf_node_configured() != SF_NO_NUMBER)
+	if (has_node())
 		(void) publish_all(table, rows);
 	else if (sf_settings_has_shards())
 		(void) publish(table, rows, &sf_shard_layout);
@@ -744,20 +762,6 @@ stand_in(Relation table, const List *rows)
 			(errmsg("this server has published its horizon, since it can make IDs"),
 			 errhint("If it makes no IDs for this feed, run here: SELECT %s.snowflake_leave_feed();",
 					 sf_extschema())));
-}
-
-/* Say what can be lost. */
-static void
-warn_of_loss(const SfFeedRow *row)
-{
-	char	   *layout = pstrdup(row->layout);
-
-	sf_text_make_printable(layout);
-	ereport(NOTICE,
-			(errmsg("server " INT64_FORMAT " no longer holds the feed back",
-					row->server),
-			 errdetail("Feeds can pass over its rows with IDs from " INT64_FORMAT " on that have not arrived here (layout \"%s\").",
-					   row->horizon, layout)));
 }
 
 /* Before this server leaves, all of its transactions with IDs must end. */
@@ -780,17 +784,31 @@ leave(int64 server)
 	Relation	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
 	const List *rows = sf_feed_rows(table);
 	bool		is_own = server == sf_feed_server();
-	int64		horizon = 0;
+	bool		is_far = false;
 	ListCell   *cell;
 
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
 
-		if (row->server == server && !is_own)
-			warn_of_loss(row);
+		if (row->server != server || is_own)
+			continue;
+		ereport(NOTICE,
+				(errmsg("server " INT64_FORMAT " no longer holds the feed back",
+						server),
+				 errdetail("Feeds can pass over its rows with IDs from " INT64_FORMAT " on that have not arrived here (layout \"%s\").",
+						   row->horizon, row->layout)));
+		is_far = is_far || is_far_ahead(row);
 	}
-	if (!delete_rows(table, server, NULL, &horizon))
+	/* the caller says that this clock is right: see require_ahead() */
+	foreach(cell, is_far ? rows : NIL)
+	{
+		SfFeedRow  *row = lfirst(cell);
+
+		if (row->server != sf_feed_server() && is_far_ahead(row))
+			row->horizon = 0;
+	}
+	if (delete_rows(table, server, NULL) < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("server " INT64_FORMAT " is not in the feed", server),
@@ -849,7 +867,7 @@ typedef struct Question
 
 /* Read the least horizon of a layout, or throw SQLSTATE 55000. */
 static int64
-read_least(const SfLayout *layout, const char *call)
+read_least(const SfLayout *layout)
 {
 	Relation	table = require_table(AccessShareLock, ACL_SELECT);
 	const List *rows = sf_feed_rows(table);
@@ -870,14 +888,13 @@ read_least(const SfLayout *layout, const char *call)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("no server has published its horizon of the layout \"%s\"",
 					text),
-			 errhint("On each server that makes the IDs, run: SELECT %s.%s;",
-					 sf_extschema(),
-					 psprintf(call, text))));
+			 errhint("On each server that makes the IDs, run: SELECT %s;",
+					 sf_feed_publish_call(text))));
 }
 
 /* Return the same; a filter may ask for each row, with the same snapshot. */
 static int64
-least_horizon(const SfLayout *layout, const char *call)
+least_horizon(const SfLayout *layout)
 {
 	static Question last = {0};
 	static int64 answer;
@@ -898,7 +915,7 @@ least_horizon(const SfLayout *layout, const char *call)
 	if (memcmp(&question, &last, sizeof(question)) != 0)
 	{
 		last.lxid = InvalidLocalTransactionId;	/* in case of an error */
-		answer = read_least(layout, call);
+		answer = read_least(layout);
 		last = question;
 	}
 	return answer;
@@ -914,8 +931,7 @@ Datum
 snowflake_feed_horizon(PG_FUNCTION_ARGS)
 {
 	sf_require_loaded();
-	PG_RETURN_INT64(least_horizon(&sf_node_layout,
-								  "snowflake_publish_horizon()"));
+	PG_RETURN_INT64(least_horizon(&sf_node_layout));
 }
 
 /*
@@ -926,8 +942,7 @@ snowflake_feed_horizon(PG_FUNCTION_ARGS)
 Datum
 snowflake_feed_horizon_layout(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64(least_horizon(sf_layout_arg_node(fcinfo, 0),
-								  "snowflake_publish_horizon('%s')"));
+	PG_RETURN_INT64(least_horizon(sf_layout_arg_node(fcinfo, 0)));
 }
 
 /*
@@ -939,47 +954,32 @@ Datum
 snowflake_feed_shard_horizon(PG_FUNCTION_ARGS)
 {
 	sf_require_loaded();
-	PG_RETURN_INT64(least_horizon(&sf_shard_layout,
-								  "snowflake_publish_shard_horizon()"));
+	PG_RETURN_INT64(least_horizon(&sf_shard_layout));
 }
 
-/* The columns of feed_servers(). */
-enum
-{
-	SHOWN_SERVER,
-	SHOWN_NAME,
-	SHOWN_NODE,
-	SHOWN_LAYOUT,
-	SHOWN_HORIZON,
-	SHOWN_TIME,
-	SHOWN_PUBLISHED,
-	SHOWN_HOLDS_BACK,
-	NSHOWN
-};
-
+/* Add a row to the result of feed_servers(). */
 static void
 show_row(ReturnSetInfo *result, const SfFeedRow *row)
 {
-	Datum		values[NSHOWN] = {0};
-	bool		nulls[NSHOWN] = {false};
 	SfLayout	layout;
 	char		reason[SF_REASON_SIZE];
+	bool		has_time = sf_layout_parse(&layout, row->layout, reason,
+										   sizeof(reason));
+	Datum		values[] = {
+		Int64GetDatum(row->server),
+		row->name == NULL ? (Datum) 0 : CStringGetTextDatum(row->name),
+		Int64GetDatum(row->node),
+		CStringGetTextDatum(row->layout),
+		Int64GetDatum(row->horizon),
+		has_time ?
+		TimestampTzGetDatum(sf_id_time_of(&layout, row->horizon)) : (Datum) 0,
+		TimestampTzGetDatum(row->published),
+		BoolGetDatum(row->is_least)
+	};
+	bool		nulls[lengthof(values)] = {
+		false, row->name == NULL, !row->has_node, false, false, !has_time
+	};
 
-	values[SHOWN_SERVER] = Int64GetDatum(row->server);
-	nulls[SHOWN_NAME] = row->name == NULL;
-	if (row->name != NULL)
-		values[SHOWN_NAME] = CStringGetTextDatum(row->name);
-	nulls[SHOWN_NODE] = !row->has_node;
-	values[SHOWN_NODE] = Int64GetDatum(row->node);
-	values[SHOWN_LAYOUT] = CStringGetTextDatum(row->layout);
-	values[SHOWN_HORIZON] = Int64GetDatum(row->horizon);
-	nulls[SHOWN_TIME] =
-		!sf_layout_parse(&layout, row->layout, reason, sizeof(reason));
-	if (!nulls[SHOWN_TIME])
-		values[SHOWN_TIME] = TimestampTzGetDatum(sf_id_time_of(&layout,
-															   row->horizon));
-	values[SHOWN_PUBLISHED] = TimestampTzGetDatum(row->published);
-	values[SHOWN_HOLDS_BACK] = BoolGetDatum(row->is_least);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

@@ -29,7 +29,7 @@ typedef struct SfFeedRow
 
 /* Where a server has no row, or an old one. */
 #define SF_FEED_PUBLISH_REMEDY \
-	"Publish, or see why that fails: SELECT %s.snowflake_publish_horizon();"
+	"Publish, or see why that fails: SELECT %s;"
 
 /*
  * The lock to write the table.  Sessions that publish wait for each other.
@@ -41,6 +41,7 @@ typedef struct SfFeedRow
 extern Relation sf_feed_open(LOCKMODE lock);
 extern List *sf_feed_rows(Relation table);
 extern int64 sf_feed_server(void);
+extern char *sf_feed_publish_call(const char *layout);
 extern void sf_feed_go_on(Relation table);
 
 /* feed_worker.c */

@@ -689,25 +689,29 @@ sf_generator_probe(int slot)
  * limits.  But nothing here waits for the clock or for a lease: without a
  * right, or beyond it, the counter stays.  No low-water mark is needed, since
  * nobody gets these IDs.
+ *
+ * A server without a node makes no IDs of one, and so has no right to keep
+ * within: like the shards, it follows the clock and the mark.
  */
 void
-sf_generator_pass_time(int shard, int slot)
+sf_generator_pass_time(int shard, int slot, bool has_node)
 {
 	Source		source = shard == SF_NO_SHARD ?
 		slot_source(slot) : shard_source((uint32) shard);
+	Source		asks = has_node ? source : shard_source(0);
 	const SfLayout *layout = source.layout;
 	SfDelay		delay = {0};
 	int64		mark;
 	int64		tick;
 	uint64		position;
 
-	(void) find_obstacle(&source, &delay, true);
+	(void) find_obstacle(&asks, &delay, true);
 	mark = (int64) pg_atomic_read_u64(&sf_mark_attached->mark);
 	tick = sf_layout_ms_to_tick(layout, Min(delay.wall_us / 1000, mark));
-	if (is_node(&source))
-		tick = Min(tick, source.right->end_tick);
+	if (is_node(&asks))
+		tick = Min(tick, asks.right->end_tick);
 	if (tick <= layout->epoch_tick ||
-		(is_node(&source) && source.right->word != delay.right))
+		(is_node(&asks) && asks.right->word != delay.right))
 		return;
 	position = ((uint64) tick << layout->sequence_bits) - 1;
 	if (is_node(&source))

@@ -27,7 +27,7 @@ extern int64 sf_generator_next_shard(uint32 shard);
 extern void sf_generator_take(SfIdRange *range, int shard, int slot,
 							  int64 want);
 extern void sf_generator_probe(int slot);
-extern void sf_generator_pass_time(int shard, int slot);
+extern void sf_generator_pass_time(int shard, int slot, bool has_node);
 
 /* functions that the default of a column may call */
 extern PGDLLEXPORT Datum snowflake_next_id(PG_FUNCTION_ARGS);

@@ -143,13 +143,24 @@ SELECT feed_answer('SELECT snowflake_leave_feed()');
 INSERT INTO snowflake_feed SELECT 5, :'layout', snowflake_min_id(now() + interval '1 hour'), 8, 'other:1', now();
 SELECT feed_answer('SELECT snowflake_publish_horizon()');
 DELETE FROM snowflake_feed WHERE server = 5;
--- what no server can have published holds up nobody, and a text of no server is not read
-INSERT INTO snowflake_feed SELECT 98, :'layout', 9223372036854775807, 8, 'other:1', now();
+-- also behind what no clock that is right can have published: whoever takes that out says so
+INSERT INTO snowflake_feed SELECT n, :'layout', n, 8, 'other:1', now() FROM generate_series(9223372036854775806, 9223372036854775807) n;
+SELECT feed_answer('SELECT snowflake_publish_horizon()');
+SELECT snowflake_leave_feed(9223372036854775806);
+SELECT snowflake_leave_feed(9223372036854775807);
+-- a text of no server is not read
 INSERT INTO snowflake_feed VALUES (99, repeat('x', 1000), 1, 8, 'other:1', now());
 SELECT snowflake_publish_horizon() > :h AS joined;
-SELECT count(*) FROM snowflake_feed_servers WHERE server IN (98, 99);
-DELETE FROM snowflake_feed WHERE server IN (98, 99);
+SELECT count(*) FROM snowflake_feed_servers WHERE server = 99;
+DELETE FROM snowflake_feed WHERE server = 99;
 SELECT count(*) FROM snowflake_feed;
+-- the statement itself has changed the row, or deleted it
+WITH changed AS (UPDATE snowflake_feed SET name = NULL RETURNING 1) SELECT snowflake_publish_horizon() > :h AS published FROM changed;
+SELECT name LIKE '%:%' AS name FROM snowflake_feed;
+BEGIN;
+WITH gone AS (DELETE FROM snowflake_feed RETURNING 1) SELECT snowflake_publish_horizon() > :h AS published FROM gone;
+SELECT count(*) FROM snowflake_feed;
+ROLLBACK;
 -- the mark was lowered below what is published
 UPDATE snowflake_feed SET horizon = snowflake_min_id(now() + interval '1 hour') WHERE node = 7;
 SELECT feed_answer('SELECT snowflake_publish_horizon()');

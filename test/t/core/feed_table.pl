@@ -272,6 +272,9 @@ like(feed_row($standby), qr/^ok\|horizons published within a minute: 1\|$/, 'the
 $standby->append_conf('postgresql.conf', "snowflake.node_id = ''\nsnowflake.shards = '5'");
 $standby->stop;
 start_with_clock($standby, 0);
+published($standby, 'a server that no longer has a node id goes on');
+wait_until { query($standby, q{SELECT count(*) FROM snowflake_feed_servers WHERE horizon_time > clock_timestamp() - interval '1 s'}) > 0 } 'the horizon of a server without a node id';
+like(feed_row($standby), qr/^ok\|/, '... so that it holds nobody back');
 query($standby, "INSERT INTO snowflake_feed SELECT n, '$layout', n, 9, 'dead', now() - interval '2 minutes' FROM generate_series(98, 99) n");
 like(feed_row($standby), qr/^warning\|server 98 \(dead\) holds the feed back: .*; [2-9] horizons are old\|/, 'the status counts the horizons that are old');
 query($standby, 'SELECT snowflake_leave_feed(98)');
@@ -286,6 +289,23 @@ set_clock($standby, 600);
 wait_until { query($standby, q{SELECT max(horizon_time) > clock_timestamp() - interval '1 minute' FROM snowflake_feed_servers}) eq 't' } 'the horizon follows the clock';
 set_clock($standby, 0);
 refused($standby, 'SELECT snowflake_shard_nextval(5)', '58000', qr/behind/, 'a clock that was ahead: the server waits, and makes no ID below its horizon');
+
+# ---- a clock that is behind by more than snowflake.max_clock_jump ----
+
+my $late = new_server('late', "snowflake.node_id = '3'");
+start_with_clock($late, -7200);
+query($late, 'CREATE EXTENSION snowflake; SELECT snowflake_create_feed()');
+query($late, "INSERT INTO snowflake_feed SELECT 5, '$layout', snowflake_min_id(clock_timestamp() + interval '2 hours'), 8, 'other:1', clock_timestamp()");
+refused($late, 'SELECT snowflake_publish_horizon()', '55000',
+	qr/behind the feed, and cannot join yet.*If this server's clock is behind, correct it.* SELECT public\.snowflake_leave_feed\('5'::bigint\);/s,
+	'a server whose clock is far behind does not join');
+is(query($late, 'SELECT count(*) FROM snowflake_feed WHERE server <> 5'), 0, '... and has no row');
+query($late, "INSERT INTO snowflake_feed VALUES (6, '$layout', 1, 8, 'other:1', clock_timestamp())");
+refused($late, 'SELECT snowflake_leave_feed(6)', '55000', qr/behind the feed, and cannot join yet/, '... neither in place of another server');
+$late->stop;
+start_with_clock($late, 0);
+like(query($late, 'SELECT snowflake_publish_horizon()'), qr/^\d+$/, '... before its clock is right');
+$late->stop;
 
 $standby->stop;
 done_testing();

@@ -265,6 +265,10 @@ statement('a server that is not in the feed', '', 'SELECT snowflake_leave_feed(5
 
 my $other = q{INSERT INTO snowflake_feed SELECT 5, layout, %s, 8, 'other:1', %s FROM snowflake_feed};
 
+statement('a server that joins beside one whose clock was far ahead',
+	sprintf($other, q{snowflake_min_id(now() + interval '3 days')}, 'now()') . '; SELECT snowflake_leave_feed()',
+	'SELECT snowflake_publish_horizon()', as => 'super', types => q{the other server's was wrong: correct that, and take its row out here: },
+	then => 'SELECT count(*) = 1 AND max(node) = 1 FROM snowflake_feed_servers');
 statement('a server that is taken out by one that makes no IDs', sprintf($other, 1, 'now()'), 'SELECT snowflake_leave_feed(5)', as => 'super', once => 1,
 	types => 'If it makes no IDs for this feed, run here: ', then => 'SELECT count(*) = 0 FROM snowflake_feed_servers');
 
@@ -308,7 +312,7 @@ checked('recorded configuration', 'a record of another layout, and a mark that i
 }, types => 'That records what is configured.');
 checked('feed', 'a server that has published nothing for long', sub {
 	query($node, q{SELECT snowflake_publish_horizon(); UPDATE snowflake_feed SET published = now() - interval '2 minutes'});
-}, types => 'Publish, or see why that fails: SELECT %s.snowflake_publish_horizon();$');
+}, types => 'Publish, or see why that fails: SELECT %s;$');
 checked('feed', 'a server that is down', sub { query($node, sprintf($other, 1, q{now() - interval '2 minutes'})) },
 	types => 'Start that server, and see its own ');
 checked('feed', 'a feed of a database that does not exist, and another one that the server has not joined', sub {
@@ -319,7 +323,7 @@ checked('feed', 'a feed of a database that does not exist, and another one that 
 # last, since the clock of this server goes on ahead
 statement('a server that joins with a clock that is behind', sub {
 	query($node, sprintf($other, q{snowflake_min_id(now() + interval '30 minutes')}, 'now()') . '; SELECT snowflake_leave_feed()');
-}, 'SELECT snowflake_publish_horizon()', as => 'super', types => 'Let no application connect here yet.',
+}, 'SELECT snowflake_publish_horizon()', as => 'super', types => 'Let no application connect here yet. Correct the clock',
 	hands => [ qr/Correct the clock if it is behind/, sub { set_clock($node, 31 * 60) } ]);
 
 done_testing();
