@@ -2,7 +2,7 @@
  *
  * status_feed.c
  *	  The check "feed" of snowflake_status(): does a server hold the feed over
- *	  several servers back?
+ *	  several servers back, or have the node id of another one?
  *
  *-------------------------------------------------------------------------
  */
@@ -18,6 +18,7 @@
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "feed/feed.h"
+#include "identity/identity.h"
 #include "lib/stringinfo.h"
 #include "nodes/value.h"
 #include "runtime/settings.h"
@@ -92,6 +93,52 @@ show_server(const SfFeedRow *row)
 					row->name == NULL ? "?" : row->name);
 }
 
+/* Order rows by layout, node and name. */
+static int
+compare(const ListCell *a, const ListCell *b)
+{
+	const SfFeedRow *first = lfirst(a);
+	const SfFeedRow *second = lfirst(b);
+	int			order = strcmp(first->layout, second->layout);
+
+	if (order == 0)
+		order = (first->node > second->node) - (first->node < second->node);
+	return order != 0 ? order : strcmp(first->name, second->name);
+}
+
+/*
+ * Report two servers with one node id among rows that are new; return false if
+ * there are none.  Databases of one server have one name.
+ */
+static bool
+put_equal_nodes(SfStatus *status, List *rows)
+{
+	const SfFeedRow *last = NULL;
+	ListCell   *cell;
+
+	list_sort(rows, compare);
+	foreach(cell, rows)
+	{
+		const SfFeedRow *row = lfirst(cell);
+
+		if (last != NULL && row->node == last->node &&
+			strcmp(row->layout, last->layout) == 0 &&
+			strcmp(row->name, last->name) != 0)
+		{
+			sf_status_put(status, SF_STATUS_WARNING,
+						  psprintf("servers %s and %s have node id " INT64_FORMAT ": if both run, they make equal IDs",
+								   show_server(last), show_server(row),
+								   row->node),
+						  is_own(last) || is_own(row) ?
+						  sf_node_change_remedy() :
+						  "On one of them, choose a number that no other server has, set snowflake.node_id = 'NUMBER' there, and run there: SELECT pg_catalog.pg_reload_conf();");
+			return true;
+		}
+		last = row;
+	}
+	return false;
+}
+
 /* Report the first of the servers that have published nothing for long. */
 static void
 put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms, int late)
@@ -121,6 +168,7 @@ sf_status_feed(SfStatus *status)
 	Found		found = {0};
 	ErrorData  *error = sf_status_try(look, &found);
 	int64		now_ms = sf_clock_wall_ms();
+	List	   *numbered = NIL;
 	const SfFeedRow *oldest = NULL;
 	bool		has_own = false;
 	int			published = 0;
@@ -129,15 +177,21 @@ sf_status_feed(SfStatus *status)
 
 	foreach(cell, found.rows)
 	{
-		const SfFeedRow *row = lfirst(cell);
+		SfFeedRow  *row = lfirst(cell);
 
 		has_own = has_own || is_own(row);
+		if (is_own(row) && sf_shmem_right() != 0)
+			row->node = sf_settings_node_of(sf_shmem_right());
 		if (TIMESTAMP_NOT_FINITE(row->published))
 			continue;
 		if (now_ms - sf_timefmt_to_ms(row->published) > OLD_MS)
 			late++;
 		else
+		{
 			published++;
+			if (row->has_node && row->name != NULL)
+				numbered = lappend(numbered, row);
+		}
 		if (oldest == NULL || row->published < oldest->published)
 			oldest = row;
 	}
@@ -156,6 +210,8 @@ sf_status_feed(SfStatus *status)
 					  "this server has no row in the feed, although snowflake.feed_databases has this database",
 					  psprintf(SF_FEED_PUBLISH_REMEDY " If it has left the feed, take this database out of that setting.",
 							   sf_feed_publish_call(NULL)));
+	else if (put_equal_nodes(status, numbered))
+		return;
 	else if (late > 0)
 		put_late(status, oldest, sf_timefmt_to_ms(oldest->published), late);
 	else if (found.exists)

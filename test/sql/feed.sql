@@ -161,6 +161,17 @@ BEGIN;
 WITH gone AS (DELETE FROM snowflake_feed RETURNING 1) SELECT snowflake_publish_horizon() > :h AS published FROM gone;
 SELECT count(*) FROM snowflake_feed;
 ROLLBACK;
+-- two servers with one node id; two databases of a server have one name
+INSERT INTO snowflake_feed SELECT 5, layout, horizon, node, name, now() FROM snowflake_feed;
+SELECT status, found FROM snowflake_status() WHERE check_name = 'feed';
+UPDATE snowflake_feed SET name = E'!\r:1' WHERE server = 5;
+SELECT status, regexp_replace(found, '(and|servers) \d{6,} \([^)]*\)', '\1 X'), remedy LIKE 'Choose a number that no other server has, and %' AS remedy FROM snowflake_status() WHERE check_name = 'feed';
+INSERT INTO snowflake_feed SELECT 6, layout, horizon, 8, 'third:1', now() FROM snowflake_feed WHERE server = 5;
+UPDATE snowflake_feed SET node = 8 WHERE server = 5;
+SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'feed';
+UPDATE snowflake_feed SET published = now() - interval '2 minutes' WHERE server = 5;
+SELECT status, regexp_replace(found, ' since .*', '') FROM snowflake_status() WHERE check_name = 'feed';
+DELETE FROM snowflake_feed WHERE server IN (5, 6);
 -- the mark was lowered below what is published
 UPDATE snowflake_feed SET horizon = snowflake_min_id(now() + interval '1 hour') WHERE node = 7;
 SELECT feed_answer('SELECT snowflake_publish_horizon()');

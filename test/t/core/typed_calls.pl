@@ -315,6 +315,14 @@ checked('feed', 'a server that has published nothing for long', sub {
 }, types => 'Publish, or see why that fails: SELECT %s;$');
 checked('feed', 'a server that is down', sub { query($node, sprintf($other, 1, q{now() - interval '2 minutes'})) },
 	types => 'Start that server, and see its own ');
+checked('feed', 'two servers with one node id', sub {
+	query($node, q{SELECT snowflake_publish_horizon(); INSERT INTO snowflake_feed SELECT n, layout, horizon, 8, 'other:' || n, now() FROM snowflake_feed, generate_series(6, 7) n});
+}, types => 'On one of them, choose a number that no other server has', hands => [ qr/On one of them/, sub { query($node, 'UPDATE snowflake_feed SET node = 9 WHERE server = 6') } ]);
+query($node, 'DELETE FROM snowflake_feed WHERE server < 8');
+checked('feed', 'a server with the node id of this one', sub {
+	query($node, q{SELECT snowflake_publish_horizon(); INSERT INTO snowflake_feed SELECT 6, layout, horizon, node, 'other:6', now() FROM snowflake_feed});
+}, given => { NUMBER => 11 }, types => 'node.c: a number that no other server has, and');
+query($node, 'DELETE FROM snowflake_feed WHERE server < 8');
 checked('feed', 'a feed of a database that does not exist, and another one that the server has not joined', sub {
 	query($node, 'SELECT snowflake_leave_feed()');
 	$node->append_conf('postgresql.conf', q{snowflake.feed_databases = 'nowhere, postgres, postgres'});
