@@ -29,6 +29,8 @@ foreach my $call ('snowflake_nextval()', 'snowflake_nextval_batch(1)',
 }
 refused($bare, 'SELECT FROM generate_series(1::bigint, 2) AS id WHERE snowflake_timestamp(id) > now()',
 	'55000', qr/must be loaded via/, 'nor is a condition on the time planned');
+query($bare, 'SELECT snowflake_create_feed()');
+refused($bare, q{SELECT snowflake_feed_horizon('twitter')}, '55000', qr/HINT:.*SELECT public\.snowflake_publish_horizon\('timestamp:41 /s, 'nor has a feed a horizon');
 $bare->append_conf('postgresql.conf',
 	"shared_preload_libraries = 'pg_stat_statements'");
 $bare->restart;

@@ -284,6 +284,7 @@ is(query($standby, q{SELECT count(*) FROM snowflake_feed_servers WHERE layout LI
 
 # the horizon of an idle server follows a clock that is ahead, as IDs do
 query($standby, 'SELECT snowflake_leave_feed()');
+like(feed_row($standby), qr/^warning\|this server has no row in the feed.*: SELECT public\.snowflake_publish_shard_horizon\(\);/, 'the status names the call for shards');
 query($standby, 'SELECT snowflake_publish_shard_horizon()');
 set_clock($standby, 600);
 wait_until { query($standby, q{SELECT max(horizon_time) > clock_timestamp() - interval '1 minute' FROM snowflake_feed_servers}) eq 't' } 'the horizon follows the clock';
