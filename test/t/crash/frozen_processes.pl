@@ -323,11 +323,12 @@ foreach my $step (qw(swapped range-left))
 	$unset->start;
 	query($unset, 'CREATE EXTENSION snowflake');
 	$configure->(5);
-	my $victim = start_one($unset, 'node-found stop', \my $out, \my $err, $next);
+	my $timeout = $PostgreSQL::Test::Utils::timeout_default;
+	my $victim = start_one($unset, 'node-found stop', \my $out, \my $err, "SET statement_timeout = '${timeout}s'; $next");
 	my $pid = wait_for_stopped($unset, $next);
 	$configure->(6);
 	kill 'CONT', $pid;
-	my $last = time + 10 * $PostgreSQL::Test::Utils::timeout_default;
+	my $last = time + 10 * $timeout;
 	while ($victim->pumpable)	# it finds the new one, and freezes again
 	{
 		die 'the session does not end' if time > $last;
