@@ -185,9 +185,14 @@ put_configured_node(SfStatus *status, uint32 node)
 
 	if (primary == sf_server_number_of(node) && sf_identity_runs_twice())
 		sf_status_put(status, SF_STATUS_ERROR,
-					  psprintf("%u is configured, and a server that this one was copied from, which runs now, has it, too",
+					  psprintf("%u is configured, and a server that this one was copied from, which was seen running, has it, too",
 							   node),
 					  sf_identity_promoted_remedy());
+	else if (sf_identity_refuses_node())
+		sf_status_put(status, SF_STATUS_ERROR,
+					  psprintf("%u is configured, and IDs of it are refused: see \"copied data directory\"",
+							   node),
+					  sf_identity_copy_remedy());
 	else if (primary == sf_server_number_of(node))
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is configured, and a server that this one was copied from had it, too",
@@ -601,7 +606,12 @@ sf_status_shards(SfStatus *status)
 			appendStringInfo(&found, "none of their IDs in this database is above " INT64_FORMAT,
 							 last_id);
 	}
-	if (removed[0] == '\0' || is_standby || numbers->problem == NULL)
+	if (!is_standby && sf_identity_refuses_shards())
+		sf_status_put(status, SF_STATUS_ERROR,
+					  psprintf("%s, but some are refused: see \"copied data directory\"",
+							   found.data),
+					  sf_identity_copy_remedy());
+	else if (removed[0] == '\0' || is_standby || numbers->problem == NULL)
 		sf_status_ok(status, found.data);
 	else
 		sf_status_put(status, numbers->locked ?
@@ -954,9 +964,14 @@ sf_status_copy(SfStatus *status)
 	sf_identity_retry();
 	if (!sf_identity_is_copy())
 		sf_status_ok(status, "this data directory is no copy, or one that need not be accepted");
-	else
-		sf_status_put(status, sf_identity_refuses() ?
-					  SF_STATUS_ERROR : SF_STATUS_WARNING,
+	else if (!sf_identity_refuses_node() && !sf_identity_refuses_shards())
+		sf_status_put(status, SF_STATUS_WARNING,
 					  "another server with these data may have the same node id or shards",
+					  sf_identity_copy_remedy());
+	else
+		sf_status_put(status, SF_STATUS_ERROR,
+					  sf_copy_check == SF_CHECK_ERROR ?
+					  "another server with these data may have the same node id or shards" :
+					  "another server with these data was seen running on this machine, and has taken the node id or shards of this one",
 					  sf_identity_copy_remedy());
 }

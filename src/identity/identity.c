@@ -15,7 +15,8 @@
  * administrator accepts it, so each start decides anew.  A copy refuses IDs
  * only if snowflake.copy_check says so.  A copy with a node id that no other
  * server has had is a server of its own.  Each server, also an original,
- * refuses those that another one with these data is seen to make (original.c).
+ * makes IDs only of numbers whose lock it holds (lock.c).  It keeps a lock
+ * until it ends, so nothing is ever taken from a call under way.
  *
  * With a leased node id, a copy leases another one.  Then the marker only
  * helps to choose a slot.  But shards are configured, not leased: a copy that
@@ -36,6 +37,7 @@
 #include "base/message.h"
 #include "common/controldata_utils.h"
 #include "common/hashfn.h"
+#include "mark/mark.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
@@ -45,10 +47,13 @@
 
 #define SERVERS_FILE	"snowflake.servers"
 #define MARKER_FILE		SF_PLACE_DIR "/snowflake_server"
-#define MARKER_MAGIC	0x53464d32	/* also the version of this format */
+#define MARKER_MAGIC	0x53464d33	/* also the version of this format */
 
 /* How long after an attempt to write the list another one may follow. */
 #define RETRY_MS		1000
+
+/* How far an ID may be ahead of the clock: see snowflake.max_clock_drift. */
+#define FARTHEST_AHEAD_MS	1000
 
 #define UNNOTICED \
 	"Until it is written, a copy of this data directory may not be noticed."
@@ -57,24 +62,23 @@ typedef struct Marker
 {
 	uint32		magic;
 	uint64		server;			/* random */
+	uint64		family;			/* as in the list */
 	SfPlace		place;
 } Marker;
 
 #define IS_COPY		"this data directory is a copy of another server's"
 #define HAS_SAME	"another server with these data has the node id or shards of this one"
 
-/* What this server makes IDs of. */
-typedef struct Made
+typedef enum Lock
 {
-	SfServerNumber node;
-	uint32		shards[SF_SHARDS_WORDS];
-} Made;
+	LOCK_LEFT,					/* by a standby, and by a copy whose IDs
+								 * snowflake.copy_check refuses */
+	LOCK_TAKEN,					/* by another server */
+	LOCK_HELD
+} Lock;
 
 /* The list as this process has read it last. */
 static SfServers list;
-
-/* The shards of other servers that this process has seen last. */
-static uint32 seen[SF_SHARDS_WORDS];
 
 /* ---- reading ---- */
 
@@ -173,6 +177,7 @@ write_marker(int elevel)
 	marker.magic = MARKER_MAGIC;
 	sf_place_find(&marker.place);
 	marker.server = sf_identity_server();
+	marker.family = sf_shmem->identity.family;
 	identity->marked =
 		sf_log_file(made && sf_durable_file_write(MARKER_FILE, &marker,
 												  sizeof(marker), elevel),
@@ -223,6 +228,7 @@ write_list(uint64 word, bool accepted, int elevel)
 		if (accepted)
 			sf_servers_forgive(&list, (word & SF_NODE_SHARED) != 0 ||
 							   is_shared(node));
+		list.family = sf_shmem->identity.family;
 		list.control = sf_shmem->identity.control;
 		list.standby = follows();
 		sf_servers_add(&list, &own);
@@ -250,7 +256,7 @@ sf_identity_separate(bool node)
 	};
 	bool		number = node && !sf_settings_leases() &&
 		sf_node_layout.node_bits > 0;
-	bool		shards = sf_settings_has_shards();
+	bool		shards = !node || sf_settings_has_shards();
 
 	return psprintf("choose %s%s%s that no other server has, and %s",
 					number ? "a number" : "", number && shards ? " and " : "",
@@ -292,11 +298,23 @@ refuses_node(uint64 word)
 }
 
 static bool
+is_held(uint32 shard)
+{
+	return (pg_atomic_read_u32(&sf_shmem->identity.held_shards[shard / 32]) >>
+			(shard % 32) & 1) != 0;
+}
+
+static bool
+is_missing(uint32 shard)
+{
+	return !is_held(shard) && !follows();
+}
+
+static bool
 refuses_shard(uint32 shard)
 {
 	return (has_flag(SF_SHARDS_COPIED) && sf_copy_check == SF_CHECK_ERROR) ||
-		(sf_copy_check != SF_CHECK_OFF &&
-		 sf_ranges_has(sf_shmem->identity.seen_shards, shard));
+		(sf_copy_check != SF_CHECK_OFF && is_missing(shard));
 }
 
 /* Return a shard of this server of which this is true, or -1. */
@@ -314,36 +332,90 @@ find_shard(bool (*test) (uint32 shard))
 static bool
 shares_shard(uint32 shard)
 {
-	return has_flag(SF_SHARDS_COPIED) ||
-		sf_ranges_has(sf_shmem->identity.seen_shards, shard);
-}
-
-static bool
-is_seen(uint32 shard)
-{
-	return sf_ranges_has(seen, shard);
+	return has_flag(SF_SHARDS_COPIED) || is_missing(shard);
 }
 
 /*
- * Return the directory of another server that is seen running with this node
- * id; NULL if there is none.  See the shards of such servers, too.  A standby
- * looks for nobody.
+ * Take a node id or a shard, between sf_lock_open() and sf_lock_close().  A
+ * copy also leaves alone what a standby that it may be copied from waits for;
+ * and, unless it is being accepted, what snowflake.copy_check refuses.
+ *
+ * IDs of a server that has just ended may be ahead of the clock.
  */
-static const char *
-look(SfServerNumber node, bool warned)
+static Lock
+hold(uint64 number, bool copied, bool accepting)
 {
-	memset(seen, 0, sizeof(seen));
-	return follows() ? NULL : sf_original_running(&list, node, warned, seen);
+	bool		waits = follows();
+
+	if (number == SF_NO_NUMBER)
+		return LOCK_HELD;
+	if (!waits && !sf_lock_is_free(number, copied ? &list : NULL))
+		return LOCK_TAKEN;
+	if (!waits && !accepting && copied && sf_copy_check == SF_CHECK_ERROR)
+		return LOCK_LEFT;
+	if (sf_lock_take(number, waits))
+		sf_mark_raise_counters(sf_clock_wall_ms() + FARTHEST_AHEAD_MS);
+	return waits ? LOCK_LEFT : LOCK_HELD;
 }
 
-/* In the postmaster, before shards are open: refuse those that were seen. */
+/*
+ * The same for the node of this word, unless the server has another one or
+ * knows more meanwhile.  If the file is busy, all stays as it is.
+ */
 static void
-refuse_seen(void)
+hold_node(uint64 word, bool accepting)
 {
-	static const uint32 none[SF_SHARDS_WORDS] = {0};
+	Lock		lock;
+	uint64		now = word & ~(SF_NODE_SEEN | SF_NODE_HELD);
 
-	memcpy(sf_shmem->identity.seen_shards, seen, sizeof(seen));
-	set_flag(SF_SHARDS_SEEN, memcmp(seen, none, sizeof(seen)) != 0);
+	if (sf_lock_is_busy(!accepting && (word & SF_NODE_SEEN) != 0))
+		return;
+	lock = hold((SfServerNumber) word, (word & SF_NODE_COPIED) != 0,
+				accepting);
+	if (lock == LOCK_HELD)
+		now |= SF_NODE_HELD;
+	else
+		now &= ~SF_NODE_RECORDED;
+	if (lock == LOCK_TAKEN)
+		now |= SF_NODE_SEEN;
+	(void) pg_atomic_compare_exchange_u64(&sf_shmem->identity.node, &word,
+										  now);
+}
+
+static void
+hold_shard(uint32 shard, bool accepting)
+{
+	pg_atomic_uint32 *held = &sf_shmem->identity.held_shards[shard / 32];
+	uint32		bit = UINT32_C(1) << (shard % 32);
+	Lock		lock;
+
+	if (sf_lock_is_busy(!accepting && has_flag(SF_SHARDS_SEEN)))
+		return;
+	lock = hold(SF_SHARD_LOCK + shard, has_flag(SF_SHARDS_COPIED), accepting);
+	if (lock == LOCK_HELD)
+		(void) pg_atomic_fetch_or_u32(held, bit);
+	else
+		(void) pg_atomic_fetch_and_u32(held, ~bit);
+	if (lock == LOCK_TAKEN)
+		set_flag(SF_SHARDS_SEEN, true);
+}
+
+/*
+ * Return true if what was refused stays so until a start, a reload that brings
+ * another number, or an administrator decides anew, though it may be free: the
+ * other server may be restarting.  Only a standby that was promoted beside its
+ * primary waits for that to end.
+ */
+static bool
+is_decided(bool copied, bool seen)
+{
+	return seen && (copied || !sf_shmem->identity.promoted);
+}
+
+static bool
+are_shards_decided(void)
+{
+	return is_decided(has_flag(SF_SHARDS_COPIED), has_flag(SF_SHARDS_SEEN));
 }
 
 static bool
@@ -353,65 +425,14 @@ is_listed(SfServerNumber number)
 											sf_shmem->identity.marked, number);
 }
 
-/*
- * Find what this server makes IDs of, once it has this node, if one is given,
- * and these shards, too.  What it refuses is not among that, unless it is
- * accepted or decided now.
- */
-static void
-find_made(SfServerNumber coming, const uint32 *opening, bool accepting,
-		  Made *made)
-{
-	uint64		word = find_node();
-
-	memset(made, 0, sizeof(*made));
-	if (coming != SF_NO_NUMBER)
-		made->node = coming;
-	else if (accepting || !refuses_node(word))
-		made->node = (SfServerNumber) word;
-	for (int i = 0; i < sf_shmem->nshards; i++)
-	{
-		if ((sf_shard_is_open(i) ||
-			 (opening != NULL && sf_ranges_has(opening, i))) &&
-			(accepting || !refuses_shard(i)))
-			sf_ranges_add(made->shards, i);
-	}
-}
-
-/*
- * Let other servers see that.  If it is another meanwhile, this process may
- * have overwritten what another one wrote: then write again.  If it fails,
- * later calls come to the slow path, and try again.
- */
-static void
-claim(SfServerNumber coming, const uint32 *opening, bool accepting)
-{
-	Made		made;
-	Made		now;
-	bool		written;
-
-	find_made(coming, opening, accepting, &now);
-	do
-	{
-		made = now;
-		read_list();
-		written = sf_original_claim(&list, made.node, made.shards);
-		set_flag(SF_SHARDS_UNCLAIMED, !written);
-		if (!written)
-			(void) pg_atomic_fetch_and_u64(&sf_shmem->identity.node,
-										   ~SF_NODE_RECORDED);
-		find_made(coming, opening, accepting, &now);
-	} while (memcmp(&made, &now, sizeof(made)) != 0);
-}
-
 /* Log that another server has this number, too. */
 static void
-log_copy(SfServerNumber number, const char *directory)
+log_copy(SfServerNumber number, bool runs)
 {
 	const char *reason = sf_shmem->identity.reason;
 	bool		copied = number == SF_SHARDS ? has_flag(SF_SHARDS_COPIED) :
 		(find_node() & SF_NODE_COPIED) != 0;
-	char	   *runs = "";
+	char	   *seen = "";
 
 	if (sf_copy_check == SF_CHECK_OFF)
 		return;
@@ -421,43 +442,45 @@ log_copy(SfServerNumber number, const char *directory)
 		reason = number == SF_SHARDS ?
 			"Another server has had these data, and may have the same shards." :
 			"It had another node id, and has the other server's again.";
-	if (directory != NULL)
-		runs = psprintf(" The server in \"%s\" runs now, and has node id %u: no IDs of that node are made here.",
-						directory, sf_server_number_value(number));
+	if (number == SF_SHARDS && has_flag(SF_SHARDS_SEEN))
+		seen = " It was seen running, and has taken some: those are refused.";
+	else if (runs && sf_lock_seen() != 0)
+		seen = psprintf(" The server of process %d runs now, and has taken node id %u: no IDs of that node are made here.",
+						sf_lock_seen(), sf_server_number_value(number));
 	sf_log_event(SF_EVENT_COPY,
-				 psprintf("%s%s%s", reason, runs,
+				 psprintf("%s%s%s", reason, seen,
 						  copied && sf_copy_check == SF_CHECK_ERROR ?
 						  " No IDs are made that the other server may make, too." : ""),
 				 sf_identity_copy_remedy(), "%s",
 				 copied ? IS_COPY : HAS_SAME);
 }
 
-/* In the postmaster: log once that shards are another server's, too. */
+/*
+ * The postmaster is about to open these shards.  Log once if they are another
+ * server's, too.
+ */
 static void
-log_shared_shards(void)
+hold_shards(const uint32 *opening)
 {
 	static bool logged = false;
-	bool		shared = find_shard(shares_shard) >= 0;
+	bool		shared = false;
+	bool		decided = are_shards_decided();
 
-	if (shared && !logged)
-		log_copy(SF_SHARDS, NULL);
-	logged = shared;
-}
-
-/* The postmaster gets other shards, or has got them. */
-static void
-claim_shards(const uint32 *opening)
-{
 	if (sf_identity_server() == 0)
 		return;
-	claim(SF_NO_NUMBER, opening, opening != NULL);
-	if (opening != NULL)
+	sf_lock_open();
+	for (int i = 0; i < sf_shmem->nshards; i++)
 	{
-		(void) look(SF_NO_NUMBER, false);
-		refuse_seen();
+		if (!sf_ranges_has(opening, i))
+			continue;
+		if (!is_held(i) && !(sf_shard_is_open(i) && decided))
+			hold_shard(i, false);
+		shared = shared || (shares_shard(i) && !sf_lock_is_busy(false));
 	}
-	else
-		log_shared_shards();
+	sf_lock_close();
+	if (shared && !logged)
+		log_copy(SF_SHARDS, false);
+	logged = shared;
 }
 
 /*
@@ -486,9 +509,8 @@ log_standby(SfServerNumber node)
 
 /*
  * Write the pair of this server, unless it is a copy, before its number is
- * used; and its claim, if that could not be written.  A promoted standby
- * writes again at its first ID ("used"); and it warns then, if another server
- * has this node id, too.
+ * used.  A promoted standby writes again at its first ID ("used"); and it
+ * warns then, if another server has this node id, too.
  */
 static void
 take(uint64 word, bool used)
@@ -502,9 +524,6 @@ take(uint64 word, bool used)
 	if (written && (used || !(follows() || is_shared(node))))
 		(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
 											  word | SF_NODE_RECORDED);
-	if (has_flag(SF_SHARDS_UNCLAIMED))	/* after that: it clears it if it
-										 * fails */
-		claim(SF_NO_NUMBER, NULL, false);
 }
 
 /*
@@ -516,25 +535,22 @@ void
 sf_identity_become(SfServerNumber node)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	const char *directory;
 	uint64		word = node;
 
 	Assert(!IsUnderPostmaster);
 	if (sf_identity_server() == 0)
 		return;					/* the start does it, or nothing is to do */
-	claim(node, NULL, true);	/* of two that look now, one sees the other */
-	directory = look(node, false);
-	refuse_seen();
-	if (directory != NULL)
-		word |= SF_NODE_SEEN;
 	if (is_listed(node))
 		word |= SF_NODE_COPIED;
 	pg_atomic_write_u64(&identity->tried_ms, 0);
 	pg_atomic_write_u64(&identity->node, word);
 	pg_memory_barrier();		/* before the list is read: see write_list() */
-	claim(SF_NO_NUMBER, NULL, false);
+	sf_lock_open();
+	hold_node(word, false);
+	sf_lock_close();
+	word = find_node();
 	if ((word & SF_NODE_SHARED) != 0)
-		log_copy(node, directory);
+		log_copy(node, (word & SF_NODE_SEEN) != 0);
 	else
 		take(word, false);
 	if (follows())
@@ -550,7 +566,7 @@ sf_identity_become(SfServerNumber node)
 static uint64
 find_server(char *reason, size_t reason_size)
 {
-	Marker		marker;
+	Marker		marker = {0};
 	SfPlace		here;
 	bool		marked = sf_durable_file_read_struct(MARKER_FILE, &marker,
 													 sizeof(marker),
@@ -559,6 +575,8 @@ find_server(char *reason, size_t reason_size)
 	bool		same_machine;
 	bool		same_path;
 
+	if (list.family == 0)
+		list.family = marker.family;
 	sf_place_find(&here);
 	same_machine = marker.place.machine == here.machine ||
 		marker.place.machine == 0 || here.machine == 0;
@@ -592,6 +610,7 @@ void
 sf_identity_at_start(void)
 {
 	SfIdentity *identity = &sf_shmem->identity;
+	uint32		open[SF_SHARDS_WORDS] = {0};
 	uint64		server;
 
 	Assert(!IsUnderPostmaster);
@@ -599,6 +618,7 @@ sf_identity_at_start(void)
 		return;
 	read_list();
 	identity->follows = sf_durable_file_exists(STANDBY_SIGNAL_FILE);
+	identity->promoted = identity->follows;
 	server = find_server(identity->reason, sizeof(identity->reason));
 	identity->marked = server != 0;
 	if (server == 0)
@@ -607,11 +627,20 @@ sf_identity_at_start(void)
 		identity->original = list.pair[list.count - 1].node;
 	pg_atomic_write_u64(&identity->server, server);
 
+	if (list.family == 0)
+		list.family = list.forgotten ? GetSystemIdentifier() :
+			sf_identity_random();
+	sf_lock_begin(list.family);
 	if (is_listed(SF_SHARDS))
 		pg_atomic_write_u32(&identity->shards, SF_SHARDS_COPIED);
-	sf_settings_shards_changed = claim_shards;
 	sf_identity_become(sf_node_configured());
-	log_shared_shards();
+	for (int i = 0; i < sf_shmem->nshards; i++)
+	{
+		if (sf_shard_is_open(i))
+			sf_ranges_add(open, i);
+	}
+	hold_shards(open);
+	sf_settings_shards_changed = hold_shards;
 }
 
 /* ---- later ---- */
@@ -627,12 +656,57 @@ sf_identity_server(void)
 }
 
 /*
+ * In a session: take what this server makes IDs of, if that is free now.  If
+ * the file is another one than before, or could not be written, take what it
+ * holds once more.  Ask PostgreSQL whether it is a standby: a signal file may
+ * have been laid into one that was promoted.  Return false if the file is
+ * busy.
+ */
+static bool
+hold_all(bool accepting)
+{
+	SfIdentity *identity = &sf_shmem->identity;
+	uint64		word = find_node();
+	bool		decided = are_shards_decided();
+	bool		busy;
+	bool		anew;
+
+	if (sf_identity_server() == 0)
+		return true;
+	if (!RecoveryInProgress())
+		identity->follows = false;
+	read_list();
+	if (identity->segment == 0)
+		sf_lock_begin(identity->family);
+	sf_lock_open();
+	busy = sf_lock_is_busy(false);
+	anew = sf_lock_file() != identity->file;
+	if (accepting || ((anew || (word & SF_NODE_HELD) == 0) &&
+					  !is_decided((word & SF_NODE_COPIED) != 0,
+								  (word & SF_NODE_SEEN) != 0)))
+		hold_node(word, accepting);
+	for (int i = 0; i < sf_shmem->nshards; i++)
+	{
+		if (sf_shard_is_open(i) &&
+			(accepting || (is_held(i) ? anew : !decided)))
+			hold_shard(i, accepting);
+	}
+	if (!busy)
+		identity->file = sf_lock_file();
+	sf_lock_close();
+	if ((word & SF_NODE_HELD) != 0 && (find_node() & SF_NODE_SEEN) != 0)
+		log_copy((SfServerNumber) word, true);
+	return !busy;
+}
+
+/*
  * Return true if this is a copy that nobody has accepted, or another server
  * with these data was seen running with the node id or shards of this one.
  */
 bool
 sf_identity_is_copy(void)
 {
+	(void) hold_all(false);
 	return (find_node() & SF_NODE_SHARED) != 0 ||
 		find_shard(shares_shard) >= 0;
 }
@@ -647,15 +721,21 @@ sf_identity_primary(void)
 	uint64		word = find_node();
 
 	read_list();
-	return (word & SF_NODE_SHARED) == 0 && is_shared((SfServerNumber) word) ?
+	return (word & SF_NODE_COPIED) == 0 && is_shared((SfServerNumber) word) ?
 		(SfServerNumber) word : SF_NO_NUMBER;
 }
 
 /* Return true if IDs are refused here because another server has them. */
 bool
-sf_identity_refuses(void)
+sf_identity_refuses_node(void)
 {
-	return refuses_node(find_node()) || find_shard(refuses_shard) >= 0;
+	return refuses_node(find_node());
+}
+
+bool
+sf_identity_refuses_shards(void)
+{
+	return find_shard(refuses_shard) >= 0;
 }
 
 /* Refuse IDs of a number that another server has, too.  SQLSTATE 55000 */
@@ -667,7 +747,7 @@ refuse_copy(bool copied, bool running, const char *what, uint32 number)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("%s", copied ? IS_COPY : HAS_SAME),
 			 running ?
-			 errdetail("Another server with these data was seen running on this machine, and has %s %u, too.",
+			 errdetail("Another server with these data was seen running on this machine, and has taken %s %u: it keeps that until it is stopped. Restart this server after that, if it is to have it.",
 					   what, number) :
 			 errdetail("Another server may have %s %u, too, and snowflake.copy_check is \"error\".",
 					   what, number),
@@ -676,14 +756,19 @@ refuse_copy(bool copied, bool running, const char *what, uint32 number)
 
 /* Return true if this process shall try again what has failed. */
 static bool
-may_retry(void)
+may_retry(pg_atomic_uint64 *tried)
 {
-	pg_atomic_uint64 *tried = &sf_shmem->identity.tried_ms;
 	uint64		tried_ms = pg_atomic_read_u64(tried);
 	uint64		now_ms = sf_clock_monotonic_ms();
 
 	return now_ms >= tried_ms + RETRY_MS &&
 		pg_atomic_compare_exchange_u64(tried, &tried_ms, now_ms);
+}
+
+static bool
+may_look(void)
+{
+	return may_retry(&sf_shmem->identity.looked_ms);
 }
 
 /*
@@ -695,7 +780,7 @@ may_retry(void)
 static void
 record(uint64 word)
 {
-	if (!may_retry())
+	if (!may_retry(&sf_shmem->identity.tried_ms))
 		return;
 	sf_shmem->identity.follows = false;
 	take(word, true);
@@ -714,12 +799,21 @@ sf_identity_require_slowly(SfServerNumber node)
 
 	if (sf_identity_server() == 0 || sf_settings_leases())
 		return true;
+	if ((word & SF_NODE_HELD) == 0 &&
+		((word & SF_NODE_SEEN) == 0 || may_look()))
+	{
+		if (!hold_all(false))
+			return false;
+		word = find_node();
+	}
 	if ((SfServerNumber) word != node)
 		return false;
 	if (refuses_node(word))
 		refuse_copy((word & SF_NODE_COPIED) != 0, (word & SF_NODE_SEEN) != 0,
 					"node id", sf_server_number_value(node));
-	if ((word & SF_NODE_SHARED) == 0 || has_flag(SF_SHARDS_UNCLAIMED))
+	if ((word & (SF_NODE_HELD | SF_NODE_SEEN)) == 0)
+		return false;			/* it is another one, or known, meanwhile */
+	if ((word & SF_NODE_SHARED) == 0)
 		record(word);
 	return true;
 }
@@ -727,16 +821,20 @@ sf_identity_require_slowly(SfServerNumber node)
 void
 sf_identity_require_shard_slowly(uint32 shard)
 {
+	bool		copied = has_flag(SF_SHARDS_COPIED);
+
 	sf_require_shard(shard);
+	if (sf_identity_server() == 0)
+		return;
+	while (!is_held(shard) && (!has_flag(SF_SHARDS_SEEN) || may_look()) &&
+		   !hold_all(false))
+		CHECK_FOR_INTERRUPTS();
 	if (refuses_shard(shard))
-		refuse_copy(has_flag(SF_SHARDS_COPIED),
-					sf_ranges_has(sf_shmem->identity.seen_shards, shard),
+		refuse_copy(copied, !(copied && sf_copy_check == SF_CHECK_ERROR),
 					"shard", shard);
-	if (has_flag(SF_SHARDS_UNCLAIMED) && may_retry())
-		claim(SF_NO_NUMBER, NULL, false);
 }
 
-/* Write the list and the claim if that failed: a standby makes no IDs. */
+/* Write the list if that failed: a standby makes no IDs. */
 void
 sf_identity_retry(void)
 {
@@ -747,8 +845,6 @@ sf_identity_retry(void)
 	if (node != SF_NO_NUMBER && (word & SF_NODE_SHARED) == 0 &&
 		!sf_servers_is_settled(&list, sf_identity_server(), node))
 		take(word, false);
-	if (has_flag(SF_SHARDS_UNCLAIMED))
-		claim(SF_NO_NUMBER, NULL, false);
 }
 
 /*
@@ -758,72 +854,60 @@ sf_identity_retry(void)
 bool
 sf_identity_may_become(SfServerNumber node)
 {
+	Lock		lock;
+
 	if (sf_copy_check == SF_CHECK_OFF)
 		return true;
 	read_list();
-	return look(node, false) == NULL;
+	sf_lock_open();
+	lock = sf_lock_is_busy(false) ? LOCK_LEFT :
+		hold(node, is_listed(node), false);
+	sf_lock_close();
+	return lock != LOCK_TAKEN;
 }
 
-/*
- * Return true if another server with this data runs now, with the node of this
- * one.
- */
+/* Return true if another server with this data has the node of this one. */
 bool
 sf_identity_runs_twice(void)
 {
-	read_list();
-	return look((SfServerNumber) find_node(), true) != NULL;
-}
-
-/*
- * Throw SQLSTATE 55000 if another server is seen running now with the node id
- * or a shard of this copy.
- */
-static void
-require_gone(void)
-{
-	uint32		node = sf_server_number_value((SfServerNumber) find_node());
-	bool		runs_twice = sf_identity_runs_twice();
-	int			shard = find_shard(is_seen);
-
-	if (runs_twice || shard >= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot accept this copy while another server with these data runs"),
-				 errdetail("That server runs on this machine, and has %s %u, too: both would issue the same IDs.",
-						   runs_twice ? "node id" : "shard",
-						   runs_twice ? node : (uint32) shard),
-				 errhint("%s", sf_identity_copy_remedy())));
+	(void) hold_all(false);
+	return (find_node() & SF_NODE_SEEN) != 0;
 }
 
 /*
  * Accept: an administrator states that no other server has this data.  The
  * server keeps its number, so that nothing is lost if a file is not written.
- * If a reload has brought another node id meanwhile, that one is not accepted.
- * If it fails, what is refused is claimed no longer.
+ * If a reload has brought another node id meanwhile, that one is not accepted;
+ * a shard that it opens meanwhile is held, or refused.  Throws SQLSTATE 55000.
  */
 void
 sf_identity_accept(void)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	uint64		word = find_node();
+	uint64		word;
+	SfServerNumber node;
+	bool		taken;
+	int			shard;
 
-	/* of two that look now, one sees the other */
-	claim(SF_NO_NUMBER, NULL, true);
-	PG_TRY();
-	{
-		require_gone();
-		identity->follows = false;
-		(void) write_marker(ERROR);
-		(void) write_list(word, true, ERROR);
-		(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
-											  (SfServerNumber) word);
-		memset(identity->seen_shards, 0, sizeof(identity->seen_shards));
-		set_flag(SF_SHARDS_COPIED | SF_SHARDS_SEEN, false);
-	}
-	PG_FINALLY();
-	{
-		claim(SF_NO_NUMBER, NULL, false);
-	}
-	PG_END_TRY();
+	while (!hold_all(true))
+		CHECK_FOR_INTERRUPTS();
+	word = find_node();
+	node = (SfServerNumber) word;
+	taken = (word & SF_NODE_HELD) == 0;
+	shard = find_shard(is_missing);
+	if (taken || shard >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot accept this copy while another server with these data runs"),
+				 errdetail("That server runs on this machine, and has taken %s %u: it keeps that until it is stopped. Restart this server after that, if it is to have it.",
+						   taken ? "node id" : "shard",
+						   taken ? sf_server_number_value(node) :
+						   (uint32) shard),
+				 errhint("%s", sf_identity_copy_remedy())));
+	(void) write_marker(ERROR);
+	(void) write_list(word, true, ERROR);
+	(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
+										  node | SF_NODE_HELD);
+	set_flag(SF_SHARDS_COPIED | SF_SHARDS_SEEN, false);
+	(void) hold_all(false);
 }

@@ -20,7 +20,8 @@ extern uint64 sf_identity_server(void);
 extern SfServerNumber sf_identity_primary(void);
 extern bool sf_identity_runs_twice(void);
 extern bool sf_identity_is_copy(void);
-extern bool sf_identity_refuses(void);
+extern bool sf_identity_refuses_node(void);
+extern bool sf_identity_refuses_shards(void);
 extern void sf_identity_accept(void);
 extern void sf_identity_retry(void);
 extern bool sf_identity_may_become(SfServerNumber node);
@@ -43,13 +44,18 @@ static inline bool
 sf_identity_require(SfServerNumber node)
 {
 	return pg_atomic_read_u64(&sf_shmem->identity.node) ==
-		(node | SF_NODE_RECORDED) || sf_identity_require_slowly(node);
+		(node | SF_NODE_RECORDED | SF_NODE_HELD) ||
+		sf_identity_require_slowly(node);
 }
 
 static inline void
 sf_identity_require_shard(uint32 shard)
 {
-	if (pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN)
+	SfIdentity *identity = &sf_shmem->identity;
+
+	if ((pg_atomic_read_u32(&identity->held_shards[shard / 32]) >>
+		 (shard % 32) & 1) == 0 ||
+		(pg_atomic_read_u32(&identity->shards) & SF_SHARDS_COPIED) != 0)
 		sf_identity_require_shard_slowly(shard);
 }
 
@@ -58,12 +64,17 @@ extern void sf_right_at_load(void);
 extern void sf_right_change_node(SfServerNumber last, SfServerNumber node,
 								 uint64 until);
 
-/* original.c */
-extern bool sf_original_claim(const SfServers *list, SfServerNumber node,
-							  const uint32 *shards);
-extern const char *sf_original_running(const SfServers *list,
-									   SfServerNumber node, bool warned,
-									   uint32 *shards);
+/* lock.c */
+#define SF_SHARD_LOCK	(UINT64CONST(1) << 32)	/* number of shard 0 there */
+
+extern void sf_lock_begin(uint64 family);
+extern void sf_lock_open(void);
+extern void sf_lock_close(void);
+extern bool sf_lock_is_busy(bool seen);
+extern uint64 sf_lock_file(void);
+extern bool sf_lock_is_free(uint64 number, const SfServers *list);
+extern bool sf_lock_take(uint64 number, bool standby);
+extern int	sf_lock_seen(void);
 
 /* node.c: the configured node of this server */
 extern bool sf_node_find(uint32 *first, uint32 *last,

@@ -187,7 +187,7 @@ may_change(uint64 numbers, char *reason, size_t reason_size)
 	if (sf_identity_may_become(sf_server_number_of(node)))
 		return true;
 	snprintf(reason, reason_size,
-			 "Another server with these data runs now, and has node id %u.",
+			 "Another server with these data runs now, and has taken node id %u.",
 			 node);
 	return false;
 }

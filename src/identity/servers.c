@@ -11,8 +11,8 @@
  * was.
  *
  * The last pair settles the question for its own server.  A standby writes
- * that pair when it starts, so that a promotion needs no work, and none is
- * ever refused.  An earlier pair of the same server settles nothing: another
+ * that pair when it starts, so that a promotion needs no work, and makes no
+ * copy.  An earlier pair of the same server settles nothing: another
  * server may have the number since.
  *
  *-------------------------------------------------------------------------

@@ -16,7 +16,7 @@
 #include "layout/server_number.h"
 
 #define SF_SERVERS_MAX		100
-#define SF_SERVERS_MAGIC	0x53465333	/* also the version of the format */
+#define SF_SERVERS_MAGIC	0x53465334	/* also the version of the format */
 
 /* Stands for a server's shards; no node has this number. */
 #define SF_SHARDS	((SfServerNumber) UINT32_MAX)
@@ -37,6 +37,7 @@ typedef struct SfServers
 	uint32_t	control;		/* the writer's pg_control when it started */
 	uint16_t	standby;		/* the writer was not promoted yet */
 	uint16_t	forgotten;		/* other pairs were lost */
+	uint64_t	family;			/* random, in all copies */
 	SfPair		pair[SF_SERVERS_MAX];	/* the last one is the writer's */
 } SfServers;
 

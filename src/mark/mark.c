@@ -118,7 +118,6 @@ static int64 floor_of(const SfDurableMark *number, int64 found,
 					  int64 published);
 static XLogRecPtr give_up(SfDatabase *slot, SfDurableMark *number,
 						  int64 published);
-static void raise_counters(int64 floor_ms);
 static void refuse_mark(const Outcome *outcome);
 
 /* ---- the first call of a session, and the next mark ---- */
@@ -281,7 +280,7 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 
 	/* raise before stamping; REACHED lifts new counters to the epoch */
 	if (found != published || published == 0)
-		raise_counters(floor);
+		sf_mark_raise_counters(floor);
 	mark = Max(found, published);
 	if (extend)
 		mark = Max(mark, outcome->clock.now_ms +
@@ -344,8 +343,8 @@ give_up(SfDatabase *slot, SfDurableMark *number, int64 published)
 }
 
 /* Raise every counter, so that no ID is made below this time. */
-static void
-raise_counters(int64 floor_ms)
+void
+sf_mark_raise_counters(int64 floor_ms)
 {
 	uint64		position = sf_layout_floor_position(&sf_shard_layout,
 													floor_ms);
@@ -621,7 +620,7 @@ sf_mark_advance(int64 floor_ms)
 		floor_ms = Max(floor_ms, found);
 	mark = Max(floor_ms, published);
 	is_near = floor_ms <= clock.now_ms + sf_max_clock_wait;
-	raise_counters(is_near ? floor_ms : published);
+	sf_mark_raise_counters(is_near ? floor_ms : published);
 	if (mark != found || !is_near)
 		lsn = sf_durable_mark_store(&number, mark,
 									is_near ? sf_shmem->life : 0);

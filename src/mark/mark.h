@@ -217,6 +217,9 @@ extern const char *sf_clock_jump_mark_remedy(void);
 extern char *sf_clock_behind_remedy(int64 next_ms, const char *more);
 extern bool sf_clock_sync_check(bool may_throw);
 
+/* mark.c, for a server that takes over another one's numbers */
+extern void sf_mark_raise_counters(int64 floor_ms);
+
 /* config_record.c */
 extern bool sf_config_record_exists(const SfDurableNumbers *numbers);
 extern bool sf_config_record_is_other(const SfDurableNumbers *numbers);

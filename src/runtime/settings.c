@@ -242,8 +242,6 @@ publish_shards(const char *newval, void *extra)
 			(void) pg_atomic_fetch_or_u32(removed, bit);
 		}
 	}
-	if (sf_settings_shards_changed != NULL)
-		sf_settings_shards_changed(NULL);
 }
 
 /* Return true if this server may issue for any shard. */
@@ -584,7 +582,7 @@ define_checks(void)
 {
 	DefineCustomEnumVariable("snowflake.copy_check",
 							 "What happens where a copy of a data directory starts as a server of its own.",
-							 "\"warn\" refuses IDs if another server with the data is seen running on this machine with the same node id or shard; else it writes a line into the log. \"error\" refuses, on any copy, the IDs that another server may issue, too. snowflake_accept('copy') ends the refusal. A standby that is promoted is no copy.",
+							 "\"warn\" refuses IDs if another server with the data runs on this machine and has taken the same node id or shard; else it writes a line into the log. \"error\" refuses, on any copy, the IDs that another server may issue, too. snowflake_accept('copy') ends the refusal. A standby that is promoted is no copy.",
 							 &sf_copy_check, SF_CHECK_WARN, checks,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("snowflake.clock_check",

@@ -134,9 +134,13 @@ initialize_shmem(void)
 	pg_atomic_init_u64(&sf_shmem->identity.node, SF_NO_NUMBER);
 	pg_atomic_init_u32(&sf_shmem->identity.shards, SF_SHARDS_OWN);
 	pg_atomic_init_u64(&sf_shmem->identity.tried_ms, 0);
+	pg_atomic_init_u64(&sf_shmem->identity.looked_ms, 0);
 	sf_shmem->identity.original = SF_NO_NUMBER;
-	memset(sf_shmem->identity.seen_shards, 0,
-		   sizeof(sf_shmem->identity.seen_shards));
+	sf_shmem->identity.segment = 0;
+	sf_shmem->identity.namespace = 0;
+	sf_shmem->identity.file = 0;
+	for (int i = 0; i < SF_SHARDS_WORDS; i++)
+		pg_atomic_init_u32(&sf_shmem->identity.held_shards[i], 0);
 	pg_atomic_init_u32(&sf_shmem->log_interval_ms, 0);
 	for (int i = 0; i < SF_EVENTS; i++)
 	{

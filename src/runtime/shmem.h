@@ -94,18 +94,18 @@ typedef struct SfLeasing
 /* SfIdentity.shards: all are this server's own, or */
 #define SF_SHARDS_OWN		0
 #define SF_SHARDS_COPIED	1	/* another server's, and not accepted yet */
-#define SF_SHARDS_SEEN		2	/* others make some: seen_shards */
-#define SF_SHARDS_UNCLAIMED 4	/* the claim could not be written */
+#define SF_SHARDS_SEEN		2	/* another server has the lock of one */
 
 /* SfIdentity.node is an SfServerNumber, and: */
 #define SF_NODE_COPIED		(UINT64CONST(1) << 32)	/* another server's, and
 													 * not accepted yet */
-#define SF_NODE_SEEN		(UINT64CONST(1) << 33)	/* another server was seen
-													 * running with it */
+#define SF_NODE_SEEN		(UINT64CONST(1) << 33)	/* another server has its
+													 * lock */
 #define SF_NODE_SHARED		(SF_NODE_COPIED | SF_NODE_SEEN)
 #define SF_NODE_RECORDED	(UINT64CONST(1) << 34)	/* the list of servers has
-													 * it, it is used, and the
-													 * claim is written */
+													 * it, and it is used */
+#define SF_NODE_HELD		(UINT64CONST(1) << 35)	/* this server has its
+													 * lock, until it ends */
 
 /* a bitmap of shards */
 #define SF_SHARDS_WORDS		SF_RANGES_WORDS(SF_RANGES_MAX)
@@ -125,8 +125,13 @@ typedef struct SfIdentity
 								 * a failure to read it would throw an error */
 	bool		follows;		/* it began as a standby, and has made no ID */
 	bool		marked;			/* it has its marker */
-	uint32		seen_shards[SF_SHARDS_WORDS];	/* servers that were seen
-												 * running make them */
+	bool		promoted;		/* it began as a standby */
+	int			segment;		/* this shared memory, + 1 */
+	uint64		file;			/* where what it holds was written */
+	uint64		family;			/* of the servers with these data */
+	uint64		namespace;		/* in which the segments have numbers */
+	pg_atomic_uint64 looked_ms; /* the same for what another server has */
+	pg_atomic_uint32 held_shards[SF_SHARDS_WORDS];	/* locks, until it ends */
 	char		reason[MAXPGPATH + 64]; /* why it is another server */
 } SfIdentity;
 

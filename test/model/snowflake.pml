@@ -325,7 +325,7 @@ inline sf_counter_raise(position)
 	od
 }
 
-inline raise_counters(position)
+inline sf_mark_raise_counters(position)
 {
 #ifdef RAISE_TO_LESS
 	/* a plain write, without the maximum */
@@ -387,7 +387,7 @@ inline reconcile_publish()
 {
 #ifndef LATE_RAISE
 	if
-	:: floor != 0 -> raise_counters(floor)
+	:: floor != 0 -> sf_mark_raise_counters(floor)
 	:: floor == 0
 	fi;
 #endif
@@ -409,7 +409,7 @@ inline reconcile_publish()
 	}
 #ifdef LATE_RAISE
 	if
-	:: floor != 0 -> raise_counters(floor); floor = 0
+	:: floor != 0 -> sf_mark_raise_counters(floor); floor = 0
 	:: floor == 0
 	fi;
 #endif

@@ -57,6 +57,15 @@ sub end
 	return;
 }
 
+# End clients. Return what their server did: "ids" or "refused".
+sub _end
+{
+	my ($load) = @_;
+	my $errors = join ' ', sort keys %{ $load->finish };
+
+	return $load->count == 0 && $errors eq '55000' ? 'refused' : $errors eq '' ? 'ids' : "errors: $errors";
+}
+
 # Check what a server does: "ids" or "refused", for its node id and for its shards. With
 # "TODO" after it, that is what it should do; until it does, its IDs do not count.
 sub does
@@ -73,12 +82,41 @@ sub does
 		# so many that two servers would have equal ones
 		$load->heard;
 		$load->more(1000) if $load->goes_well;
-		my $errors = join ' ', sort keys %{ $load->finish };
-		my $found = $load->count == 0 && $errors eq '55000' ? 'refused' : $errors eq '' ? 'ids' : "errors: $errors";
+		my $found = _end($load);
 		Test::More->builder->todo_start('it makes IDs that another server makes') if $todo{$kind};
 		is($found, $expected{$kind}, "$name: $kind");
 		Test::More->builder->todo_end if $todo{$kind};
 	}
+	return;
+}
+
+# Start clients on several servers at a time. Check that one server makes IDs, of both kinds,
+# and the others refuse them. Return that server.
+sub compete
+{
+	my ($self, $name, @nodes) = @_;
+	my %loads = map { $_->name => { $self->_start($_) } } @nodes;
+	my %found;
+
+	$_->heard foreach map { values %$_ } values %loads;
+	foreach my $kind (sort keys %kinds)
+	{
+		wait_until { grep { $_->{$kind}->count > 0 } values %loads } "$name: nobody makes IDs";
+		$_->more(1000) foreach grep { $_->count > 0 } map { $_->{$kind} } values %loads;
+		push @{ $found{ _end($loads{$_}{$kind}) } }, $_ foreach sort keys %loads;
+	}
+	is(scalar(@{ $found{ids} }), 2, "$name: one server makes IDs of the node id, and one of shards");
+	is($found{ids}[0], $found{ids}[1], '... and that is the same one');
+	is(scalar(@{ $found{refused} }), 2 * $#nodes, '... and the others refuse them');
+	return (grep { $_->name eq $found{ids}[0] } @nodes)[0];
+}
+
+# Add IDs that other clients have got: of the counter "node" or "shards".
+sub saw
+{
+	my ($self, $counter, @ids) = @_;
+
+	$self->{checker}->saw("all servers, $counter", @ids);
 	return;
 }
 

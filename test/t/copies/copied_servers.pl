@@ -10,8 +10,8 @@ use PostgreSQL::Test::RecursiveCopy;
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
 my $hint = qr/HINT:  To keep both servers, choose [^:]* that no other server has, and add [^:]*:\n.*and restart this server\. Only if all other servers with these data are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/s;
-my $runs = qr/cannot accept this copy while another server with these data runs\n.*DETAIL:  That server runs on this machine, and has node id 1, too:.*HINT:  To keep both servers, choose .*Only if all other servers with these data are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/s;
-my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  Another server (?:may have|with these data was seen running on this machine, and has) node id 1, too.*$hint/s;
+my $runs = qr/cannot accept this copy while another server with these data runs\n.*DETAIL:  That server runs on this machine, and has taken node id 1:.*HINT:  To keep both servers, choose .*Only if all other servers with these data are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/s;
+my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  Another server (?:may have|with these data was seen running on this machine, and has taken) node id 1.*$hint/s;
 
 # Start a server, which logs this warning.
 sub warned
@@ -116,9 +116,9 @@ $primary->start;
 
 # By default a copy is refused if its original is seen to run with the copy's node id.
 $copy = server_from('warned', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
-warned($copy, 'It comes from a backup, .* The server in ".*primary.*" runs now, and has node id 1: no IDs',
+warned($copy, 'It comes from a backup, .* The server of process \d+ runs now, and has taken node id 1: no IDs',
 	'copy_check = warn, beside the original');
-my $twin = qr/a copy of another server's\n.*DETAIL:  Another server with these data was seen running on this machine, and has node id 1, too.*$hint/s;
+my $twin = qr/a copy of another server's\n.*DETAIL:  Another server with these data was seen running on this machine, and has taken node id 1.*$hint/s;
 refused($copy, $next, '55000', $twin, 'beside the original: it is refused');
 is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}),
 	'error', 'which is an error');
@@ -130,6 +130,15 @@ $copy->restart;
 query($copy, refused($copy, $next, '55000', $twin, 'what ALTER SYSTEM has set rules') =~ $reset);
 $copy->restart;
 like(query($copy, $next), qr/^\d+$/, 'with another node id, as the remedy says, it makes IDs');
+$copy->stop;
+
+# a copy that was refused takes nothing while its original is down for a restart
+$copy = server_from('patient', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
+$copy->start;
+$primary->stop;
+refused($copy, $next, '55000', $twin, 'the original stops: its copy is refused all the same');
+$primary->start;
+like(query($primary, $next), qr/^\d+$/, 'so the original has its number when it starts again');
 $copy->stop;
 
 # In all other cases there is only a warning. The server does not know whether the
@@ -191,11 +200,11 @@ $copy->backup('other');
 $copy->stop;
 passes($copy, 'and again');
 set_conf($copy, "snowflake.node_id = '1'");
-$copy->poll_query_until('postgres', q{SELECT found ~ '^2; .*is refused: Another server with these data runs now, and has node id 1'
+$copy->poll_query_until('postgres', q{SELECT found ~ '^2; .*is refused: Another server with these data runs now, and has taken node id 1'
 	FROM snowflake_status() WHERE check_name = 'node id'}) or die;
 is(query($copy, 'SELECT snowflake_node(snowflake_nextval())'), '2', 'a reload does not give it that of its original, which runs');
 $copy->stop;
-warned($copy, q{It had another node id, and has the other server's again\. The server in ".*primary.*" runs now, and has node id 1: no IDs},
+warned($copy, q{It had another node id, and has the other server's again\. The server of process \d+ runs now, and has taken node id 1: no IDs},
 	'it gets the node id of its original, which runs');
 refused($copy, $next, '55000', $twin, 'and is refused');
 $copy->stop;
@@ -367,7 +376,7 @@ like(query($other, $next), qr/^\d+$/, 'a standby that is promoted makes IDs at o
 $other->backup('after');
 $second = server_from('after', $other, 'after');
 $second->start;
-refused($second, $next, '55000', qr/was seen running on this machine, and has node id 3, too/,
+refused($second, $next, '55000', qr/was seen running on this machine, and has taken node id 3/,
 	'a copy of it, before it is restarted, has its node id');
 $second->stop;
 $other->stop;
@@ -390,14 +399,14 @@ ok($other->poll_query_until('postgres',
 $other->backup('later');
 $second = server_from('later', $other, 'later');
 $second->start;
-refused($second, $next, '55000', qr/was seen running on this machine, and has node id 5, too/,
+refused($second, $next, '55000', qr/was seen running on this machine, and has taken node id 5/,
 	'so a copy of it has its node id');
 $second->stop;
 
 # the original has another number since, and so has a copy, or a copy of a copy
 set_conf($other, "snowflake.node_id = '6'");
 $other->poll_query_until('postgres', 'SELECT snowflake_node(snowflake_nextval()) = 6') or die;
-my $runs_now = qr/was seen running on this machine, and has node id 6, too/;
+my $runs_now = qr/was seen running on this machine, and has taken node id 6/;
 $second = server_from('since', $other, 'later', [ "snowflake.node_id = '6'", "snowflake.copy_check = 'warn'" ]);
 $second->start;
 refused($second, $next, '55000', $runs_now, 'a copy with the number that the original has got since');

@@ -4,16 +4,15 @@
 #
 # takes: 35 s
 use SnowflakeTest;
-use Fcntl;
+use Fcntl qw(:DEFAULT :flock);
 use Load;
 use POSIX qw(mkfifo);
 use Rivals;
 
 my $shard = 'SELECT snowflake_shard_nextval(3)';
-my $claim = 'global/pgsql_tmp/snowflake_claim';
-my %held;
 my $is_copy = qr/SF401: this data directory is a copy of another server's/;
-my $runs = qr/is a copy of another server's\n.*DETAIL:  Another server with these data was seen running on this machine, and has node id \d+, too/s;
+my $runs = qr/is a copy of another server's\n.*DETAIL:  Another server with these data was seen running on this machine, and has taken node id \d+/s;
+my $has_same = qr/another server with these data has the node id or shards of this one\n.*DETAIL:  Another server with these data was seen running on this machine, and has taken node id 1/s;
 my $says = q{SELECT status || ' ' || found FROM snowflake_status() WHERE check_name = 'node id'};
 
 # Let a file of a server not be written, as on a full disk. Return what makes room.
@@ -27,9 +26,8 @@ sub fill_disk
 	return sub { rmdir $_ or die "$_: $!" foreach @in_the_way };
 }
 
-# Let a process stop where it has opened a file of a server to write it. Return what waits
-# until it is there, and what lets it go on: then it fails, or has written the content that
-# is given.
+# Let a process stop where it writes a file of a server. Return what waits until it is
+# there, and what lets it go on: then it fails.
 sub hold_write
 {
 	my ($node, $pid, $file) = @_;
@@ -43,12 +41,8 @@ sub hold_write
 			wait_until(sub { grep { (readlink // '') eq $name } glob "/proc/$pid/fd/*" }, "process $pid to open $name");
 		},
 		sub {
-			my ($content) = @_;
-
 			unlink $name;
-			append_to_file($name, $content) if defined $content;
 			sysread($pipe, my $rest, 1 << 20);
-			$held{$name} = $pipe;
 		});
 }
 
@@ -64,14 +58,6 @@ sub crc32c
 		$crc = $crc & 1 ? $crc >> 1 ^ 0x82f63b78 : $crc >> 1 foreach 1 .. 8;
 	}
 	return pack 'L', $crc ^ 0xffffffff;
-}
-
-# Return the node id in a server's claim, or '' if there is none.
-sub claimed
-{
-	my ($node) = @_;
-	my $number = unpack 'x16 L', slurp_file($node->data_dir . "/$claim");
-	return $number == 0 ? '' : $number - 1;
 }
 
 # Give a running server shards, and wait until they are there.
@@ -126,7 +112,7 @@ $standby->promote;
 foreach my $when ('before its first ID', 'after it')
 {
 	set_conf($standby, "snowflake.node_id = '1'");
-	ok($standby->poll_query_until('postgres', q{SELECT found ~ 'refused: Another server with these data runs now, and has node id 1'
+	ok($standby->poll_query_until('postgres', q{SELECT found ~ 'refused: Another server with these data runs now, and has taken node id 1'
 		FROM snowflake_status() WHERE check_name = 'node id'}), "$when, no reload gives a promoted standby the number of a server that runs");
 	is(query($standby, 'SELECT snowflake_node(snowflake_nextval())'), '3', 'it keeps its own');
 	give($standby, 3);
@@ -171,8 +157,10 @@ $copy->stop;
 $full->append_conf('postgresql.conf', "snowflake.node_id = '1'");
 $full->restart;
 $full->promote;
-query($full, $next);
+refused($full, $next, '55000', $has_same, 'a promoted standby does not make the IDs that its primary makes');
+like(query($full, $says), qr/^error 1 is configured, and/, '... as the status says');
 $primary->stop;
+ok($full->poll_query_until('postgres', 'SELECT snowflake_nextval() > 0'), '... until that ends, and needs nobody for it');
 like(query($full, $says), qr/^warning 1 is configured, and/, 'a promoted standby with the number of its primary');
 $make_room = fill_disk($full, $record);
 my (undef, undef, $err) = $full->psql('postgres', $accept);
@@ -185,66 +173,30 @@ $full->psql('postgres', $accept);
 is(query($full, $says), 'ok 1 is configured', 'until it is accepted');
 $full->stop;
 
-# ---- a claim that cannot be written at first ----
-
-my $copy_alone = server_from('unclaimed', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
-mkdir $copy_alone->data_dir . '/global/pgsql_tmp' or die $!;
-$make_room = fill_disk($copy_alone, $claim);
-like(started($copy_alone), $is_copy, 'a copy beside no server');
-$make_room->();
-query($copy_alone, $next);
-ok(-e $copy_alone->data_dir . "/$claim", 'lets others see that it makes IDs, once it can');
-$copy_alone->stop;
-
-# ---- a claim that cannot be written later, or is written late ----
+# ---- what a server has had stays its own until it ends ----
 
 my $owner = start_server('owner', 'max_wal_senders = 10', "snowflake.node_id = '11'");
 query($owner, load_tables());
 $owner->backup('owner');
-my $postmaster = (split /\n/, slurp_file($owner->data_dir . '/postmaster.pid'))[0];
 query($owner, $next);
-my $in_the_way = $owner->data_dir . "/$claim.$postmaster.tmp";
-mkdir $in_the_way or die $!;
 give($owner, 12);
-rmdir $in_the_way or die $!;
-wait_until(sub { query($owner, $next); claimed($owner) eq 12 }, 'the claim');
-pass('calls for a node id whose claim a reload could not write do so');
-$owner->append_conf('postgresql.conf', "snowflake.node_id = '13'");
-mkdir $in_the_way or die $!;
-give_shards($owner, 5);
-is(claimed($owner), 12, 'nor could a reload of shards');
-rmdir $in_the_way or die $!;
-wait_until(sub { query($owner, 'SELECT snowflake_shard_nextval(5)'); claimed($owner) eq 13 }, 'the claim of shards');
-pass('... which calls for shards do');
-
-# a session that writes what the postmaster has changed since
-mkdir $in_the_way or die $!;
-give($owner, 14);
-rmdir $in_the_way or die $!;
-my $late = $owner->background_psql('postgres');
-my $pid = $late->query('SELECT pg_backend_pid()');
-my ($wait, $go_on) = hold_write($owner, $pid, $claim);
-$late->query_until(qr//, "$next;\n");
-$wait->();
 give($owner, 15);
-is(claimed($owner), 15, 'a reload brings a node id while a session writes the last one');
-my $written = slurp_file($owner->data_dir . "/$claim");
-substr($written, 16, 4) = pack 'L', 14 + 1;
-substr($written, -4) = crc32c(substr($written, 0, -4));
-$go_on->($written);
-$late->query('SELECT 1');
-is(claimed($owner), 15, '... which writes again');
-$late->quit;
+my $after = server_from('after', $owner, 'owner', ["snowflake.node_id = '12'"]);
+my @entries = map { open(my $file, '<', $_) or die "$_: $!"; flock($file, LOCK_EX) or die "$_: $!"; $file } glob '/dev/shm/snowflake.*';
+$after->start;
+refused($after, "SET statement_timeout = '1s'; $next", '57014', qr/statement timeout/, 'nothing is taken while a process has the entries locked');
+close $_ foreach @entries;
+refused($after, $next, '55000', qr/and has taken node id 12/, 'a node id that a reload took away');
+$after->stop;
 
 # an accept that fails
 my $failing = server_from('failing', $primary, 'backup', [ "snowflake.node_id = '1'", "snowflake.copy_check = 'error'" ]);
 $failing->start;
-is(claimed($failing), '', 'a copy claims nothing that it refuses');
 $make_room = fill_disk($failing, $record);
 (undef, undef, $err) = $failing->psql('postgres', $accept);
-like($err, qr/ERROR:  could not create file "$record/, 'nor');
-is(claimed($failing), '', '... after an accept that failed');
+like($err, qr/ERROR:  could not create file "$record/, 'an accept that fails');
 $make_room->();
+refused($failing, $next, '55000', qr/may have node id 1, too/, '... changes nothing');
 $failing->stop;
 
 # ---- a first call that takes the node while a reload decides ----
@@ -252,17 +204,22 @@ $failing->stop;
 my $other = server_from('other', $owner, 'owner', ["snowflake.node_id = ''"]);
 $other->start;
 give($other, 16);
-($wait, $go_on) = hold_write($other, (split /\n/, slurp_file($other->data_dir . '/postmaster.pid'))[0], $claim);
-my $first = $other->background_psql('postgres');
-$first->query('SELECT 1');
-set_conf($other, "snowflake.node_id = '15'");
+my ($wait, $go_on) = hold_write($other, (split /\n/, slurp_file($other->data_dir . '/postmaster.pid'))[0], $record);
+my ($first, $watch) = map { $other->background_psql('postgres', on_error_stop => 0) } 1, 2;
+set_conf($other, "snowflake.node_id = '19'");
 $wait->();
-is($first->query('SELECT snowflake_node(snowflake_nextval())'), '16', 'a first call takes the last node id');
+$first->query_until(qr//, "$next;\n");
+wait_until(sub { $watch->query("SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE query = '$next;'") eq 't' },
+	'a first call that takes the last node id');
+my $taker = server_from('taker', $owner, 'owner', ["snowflake.node_id = '19'"]);
+unlink glob '/dev/shm/snowflake.*';
+$taker->start;
 $go_on->();
-$first->quit;
-$other->poll_query_until('postgres', q{SELECT current_setting('snowflake.node_id') = '15'}) or die 'no reload';
-refused($other, "SET statement_timeout = '60s'; $next", '55000', qr/and has node id 15, too/, 'calls after that do not hang, but are refused');
-$other->stop;
+refused($other, "SET statement_timeout = '60s'; $next", '55000', qr/and has taken node id 19/,
+	'calls after that do not hang, but are refused what another server has taken meanwhile');
+query($owner, 'SELECT count(*) FROM snowflake_status()');	# it takes its numbers again
+$_->quit foreach $first, $watch;
+$_->stop foreach $other, $taker;
 
 # ---- shards that a copy has, for its original ----
 
@@ -274,12 +231,12 @@ query($of_owner, $accept);
 $rivals->begin($of_owner);
 give_shards($owner, '6-7,5');
 refused($owner, $of_6, '55000',
-	qr/another server with these data has the node id or shards of this one\n.*DETAIL:  Another server with these data was seen running on this machine, and has shard 6, too\./s,
+	qr/another server with these data has the node id or shards of this one\n.*DETAIL:  Another server with these data was seen running on this machine, and has taken shard 6: it keeps that until it is stopped\./s,
 	'a reload that brings it to the original is refused it');
 like_log($owner, qr/SF401: another server with these data has the node id or shards of this one\n/, 0, 'the log says so');
 like(query($owner, 'SELECT snowflake_shard_nextval(5)'), qr/^\d+$/, '... but not what it has had');
 is(query($owner, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'error', '... and a check');
-refused($owner, $accept, '55000', qr/and has shard 6, too:/, '... nor can it be accepted');
+refused($owner, $accept, '55000', qr/and has taken shard 6:/, '... nor can it be accepted');
 $owner->restart;
 $rivals->does($owner, 'ids', 'refused', 'a restart does not bring it');
 give_shards($owner, '5');
@@ -287,9 +244,9 @@ is(query($owner, q{SELECT status FROM snowflake_status() WHERE check_name = 'cop
 give_shards($owner, '6-7,5');
 $rivals->end($of_owner, 'the copy ends');
 $of_owner->stop;
-refused($owner, $of_6, '55000', qr/and has shard 6, too\./, 'it is refused while nobody decides anew');
+refused($owner, $of_6, '55000', qr/and has taken shard 6: it keeps that until it is stopped/, 'its original takes nothing by itself');
 query($owner, $accept);
-like(query($owner, $of_6), qr/^\d+$/, 'until it is accepted');
+like(query($owner, $of_6), qr/^\d+$/, '... until that is accepted');
 $rivals->begin($owner);
 $of_owner->start;
 $rivals->does($of_owner, 'ids', 'refused', 'a copy that had accepted it before');
@@ -302,7 +259,7 @@ $owner->stop;
 $of_owner->append_conf('postgresql.conf', "snowflake.node_id = '15'");
 $of_owner->start;
 $rivals->begin($of_owner);
-like(started($owner), qr/SF401: another server with these data has the node id or shards of this one\n.*DETAIL:  It was seen running on this machine: .* The server in ".*of_owner.*" runs now, and has node id 15: no IDs/,
+like(started($owner), qr/SF401: another server with these data has the node id or shards of this one\n.*DETAIL:  It was seen running on this machine: .* The server of process \d+ runs now, and has taken node id 15: no IDs/,
 	'an original that starts later');
 $rivals->does($owner, 'refused', 'refused', '... is refused what its copy makes');
 $rivals->end($of_owner, 'the copy ends');
@@ -318,13 +275,11 @@ $heir->start;
 give_shards($heir, '6');
 $owner->wait_for_catchup($heir, 'replay');
 $heir->promote;
-foreach my $when ('it has them', 'also after a restart')
-{
-	like(query($heir, $of_6), qr/^\d+$/, "a promoted standby: $when");
-	$heir->restart;
-}
-$owner->restart;
-refused($owner, $of_6, '55000', qr/and has shard 6, too\./, 'which its primary does not have after a restart');
+refused($heir, $of_6, '55000', qr/and has taken shard 6:/, 'a promoted standby makes none of a shard that its primary makes');
+$owner->stop;
+ok($heir->poll_query_until('postgres', 'SELECT snowflake_shard_nextval(6) > 0'), '... until that ends');
+$owner->start;
+refused($owner, $of_6, '55000', qr/and has taken shard 6:/, 'which its primary does not have after a restart');
 like(query($owner, $next), qr/^\d+$/, '... that has another node id');
 $_->stop foreach $heir, $owner;
 
@@ -343,17 +298,22 @@ $primary->append_conf('postgresql.conf', "snowflake.shards = '7'");
 $primary->start;
 $copy->append_conf('postgresql.conf', "snowflake.shards = '7,8'");
 like(started($copy), qr/$is_copy\n/, 'beside its original');
-my $has_shard = qr/DETAIL:  Another server with these data was seen running on this machine, and has shard 7, too\.\n/;
+my $has_shard = qr/DETAIL:  Another server with these data was seen running on this machine, and has taken shard 7: .*\n/;
 refused($copy, $of_7, '55000', $has_shard, 'its shards are refused');
 is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'error', 'which is an error');
-refused($copy, $accept, '55000', qr/another server with these data runs\n.*DETAIL:  That server runs on this machine, and has shard 7, too:/s,
+refused($copy, $accept, '55000', qr/another server with these data runs\n.*DETAIL:  That server runs on this machine, and has taken shard 7:/s,
 	'and cannot be accepted');
 like(query($copy, "SELECT $_"), qr/^\d+$/, "but not $_") foreach 'snowflake_nextval()', 'snowflake_shard_nextval(8)';
+$primary->stop;
+is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'error', 'while that is down for a restart');
+refused($copy, $of_7, '55000', $has_shard, '... it does not take them');
 $copy->stop;
+$primary->append_conf('postgresql.conf', "snowflake.shards = ''");
+$primary->start;
 give_shards($primary, '8');
 $copy->start;
-like(query($copy, $of_7), qr/^\d+$/, 'a reload has brought the other server other ones');
-my $hint = refused($copy, 'SELECT snowflake_shard_nextval(8)', '55000', qr/and has shard 8, too/, 'which it has now');
+like(query($copy, $of_7), qr/^\d+$/, 'the other server has other ones');
+my $hint = refused($copy, 'SELECT snowflake_shard_nextval(8)', '55000', qr/and has taken shard 8/, 'which it has by a reload');
 like($hint, qr/HINT:  If another server may have one of the shards in snowflake\.shards, choose shards that no other server has, and add .*\n.*\nand restart this server\. Once no other server has any of them, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/,
 	'the HINT speaks of shards');
 refused($copy, 'SELECT snowflake_shard_nextval(9)', '55000', qr/may not issue IDs for shard 9\n/, 'one that it does not have is no matter of copies');
@@ -364,7 +324,7 @@ is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copi
 $copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
 $copy->stop;
 like(started($copy), qr/$is_copy\n/, 'who accepts numbers of its own has not accepted those of its original');
-refused($copy, $next, '55000', qr/was seen running on this machine, and has node id 1, too/, '... which are refused');
+refused($copy, $next, '55000', qr/was seen running on this machine, and has taken node id 1/, '... which are refused');
 $copy->stop;
 
 # ---- another system identifier, as pg_createsubscriber gives ----
@@ -381,8 +341,8 @@ unlink $control or die "$control: $!";
 append_to_file($control, $changed . crc32c($changed) . substr($content, $length + 4));
 command_ok([ 'pg_resetwal', $subscriber->data_dir ], 'a promoted standby gets another system identifier');
 $subscriber->start;
-query($subscriber, $next);
-like(query($subscriber, $says), qr/^error 1 is configured, and .* which runs now/, 'it still sees the server that it was copied from');
+refused($subscriber, $next, '55000', $has_same, 'it still sees the server that it was copied from');
+like(query($subscriber, $says), qr/^error 1 is configured, and .* which was seen running/, '... as the status says');
 refused($subscriber, $accept, '55000', qr/cannot accept this copy while another server with these data runs/, 'and cannot be accepted while that runs');
 $_->stop foreach $subscriber, $standby, $primary;
 done_testing();

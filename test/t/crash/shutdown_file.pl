@@ -133,6 +133,8 @@ foreach my $whose ('own', 'later')
 	start_with_clock($back, "+$offset");
 	if ($whose eq 'own')
 	{
+		# who takes over a number begins a second ahead of the clock
+		set_clock($back, '+' . ($offset + 1));
 		like(query($back, $own), qr/^\d+$/, 'an older state with its own file goes on');
 		is(query($back, 'SELECT count(*) FROM own'), 2, 'with its rows');
 	}
@@ -143,6 +145,8 @@ foreach my $whose ('own', 'later')
 	$back->stop;
 }
 start();
+$offset++;
+set_clock($node, "+$offset");
 goes_on('the original goes on');
 
 # The clock is set back while the server is down. IDs go on where they ended, all the
@@ -262,6 +266,9 @@ $node->stop('immediate');
 $standby->promote;
 refused($standby, $next, '58000', $behind, 'and does not believe it');
 $offset += 120;
+set_clock($standby, "+$offset");
+refused($standby, $next, '58000', qr{wall clock is \d+ ms behind the next ID's timestamp}, 'who takes over a number begins a second ahead of the clock');
+$offset++;
 set_clock($standby, "+$offset");
 cmp_ok(query($standby, $next), '>', $last, 'when it is promoted, IDs go on');
 mkdir $standby->data_dir . '/snowflake.shutdown' or die "a directory in the way: $!";

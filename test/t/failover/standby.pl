@@ -32,25 +32,31 @@ like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so
 $same->restart;
 like(node_of($same), qr/^warning\|once .* as 1, which a server/, 'again at each start');
 $same->promote;
-like(node_of($same), qr/^error\|1 is configured, and a server that this one was copied from, which runs now, has it, too\|/,
+like(node_of($same), qr/^error\|1 is configured, and a server that this one was copied from, which was seen running, has it, too\|/,
 	'after the promotion it is still said, and is an error while that primary runs');
 $same->restart;
-like(node_of($same), qr/^error\|1 is configured, and a server that this one was copied from, which runs now/, 'nor does a restart before the first ID forget it');
-query($same, 'SELECT snowflake_nextval()');
-like(node_of($same), qr/^error\|1 is configured, and/, 'while IDs are made');
-like_log($same, qr/WARNING:  snowflake SF506: this server makes IDs with node id 1, which a server that it was copied from had, too\n/, 0, 'the log says so at the first ID');
+like(node_of($same), qr/^error\|1 is configured, and a server that this one was copied from, which was seen running/, 'nor does a restart before the first ID forget it');
+my $has_same = qr/another server with these data has the node id or shards of this one\n/;
 foreach my $restart ('a restart', 'another restart')
 {
 	$same->restart;
-	query($same, 'SELECT snowflake_nextval()');
-	like(node_of($same), qr/^error\|1 is configured, and a server that this one was copied from, which runs now, has it, too\|Choose a number that no other server has, and add/,
+	refused($same, $_, '55000', $has_same, "it makes none of the IDs that its primary makes: $_") foreach $next, 'SELECT snowflake_shard_nextval(3)';
+	like(node_of($same), qr/^error\|1 is configured, and a server that this one was copied from, which was seen running, has it, too\|Choose a number that no other server has, and add/,
 		"$restart does not forget it");
 }
 refused($same, q{SELECT snowflake_accept('copy')}, '55000', qr/cannot accept this copy while another server with these data runs/,
 	'nobody may accept it while that primary runs');
 $primary->stop;
+refused($same, $next, '55000', qr/has taken node id 1: it keeps that until it is stopped/, 'since it was refused at its start, it takes nothing by itself when that primary stops');
+$same->restart;
+query($same, $_) foreach $next, 'SELECT snowflake_shard_nextval(3)';
 like(node_of($same), qr/^warning\|1 is configured, and a server that this one was copied from had it, too\|Choose a number that no other server has, and add.*\nOnly if that server never runs again, run instead as a superuser: SELECT public\.snowflake_accept\('copy'\);$/s,
-	'a warning when it has stopped');
+	'a warning after another start');
+like_log($same, qr/WARNING:  snowflake SF506: this server makes IDs with node id 1, which a server that it was copied from had, too\n/, 0, 'the log says so at the first ID');
+my $second_life = -s $same->logfile;
+$same->restart;
+query($same, $next);
+like_log($same, qr/SF506/, $second_life, '... and at the first ID after a restart');
 my (undef, undef, $err) = $same->psql('postgres', q{SELECT snowflake_accept('copy')});
 like($err, qr/WARNING:  this server now counts as the only one/, 'accepted when that primary has gone');
 foreach (1, 2)

@@ -1,0 +1,495 @@
+# Of servers that have the same data on one machine, one makes the IDs of a node id and of
+# shards, whatever happens to their directories, processes and files. One checker has all
+# IDs. src/identity/lock.c says how a server takes a number.
+#
+# takes: 75 s
+use SnowflakeTest;
+use Fcntl qw(:flock O_NONBLOCK O_RDWR);
+use IO::Handle;
+use Load;
+use POSIX qw(mkfifo);
+use PostgreSQL::Test::Cluster;
+use Rivals;
+use Time::HiRes qw(time);
+
+my $both = 'SELECT snowflake_nextval(), snowflake_shard_nextval(5)';
+my $taken = qr/\n.*DETAIL:  Another server with these data was seen running on this machine, and has taken node id 1: it keeps that until it is stopped\./;
+my $status = q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'};
+my $rivals = Rivals->new;
+my $tmp = PostgreSQL::Test::Utils::tempdir();
+my $singles = 0;
+
+sub makes
+{
+	my ($node, $name) = @_;
+
+	$rivals->does($node, 'ids', 'ids', $name);
+	return;
+}
+
+sub is_refused
+{
+	my ($node, $name) = @_;
+
+	$rivals->does($node, 'refused', 'refused', $name);
+	return;
+}
+
+# Check that a server gets its numbers, and needs nobody for that.
+sub gets
+{
+	my ($node, $name) = @_;
+
+	ok($node->poll_query_until('postgres', 'SELECT snowflake_nextval() > 0 AND snowflake_shard_nextval(5) > 0'), $name);
+	return;
+}
+
+# Check that a server that was refused at its start gets its numbers at the next one.
+sub gets_again
+{
+	my ($node, $name) = @_;
+
+	is_refused($node, "$name, it takes nothing by itself");
+	$node->restart;
+	gets($node, "$name, and at its next start");
+	return;
+}
+
+# Return the file in memory of a server's family.
+sub entries
+{
+	my ($node) = @_;
+
+	return sprintf '/dev/shm/snowflake.%u.%u.%016x', $>, (stat '/proc/self/ns/ipc')[1],
+		unpack 'x16 Q', slurp_file($node->data_dir . "/$record");
+}
+
+# Give a running server a value of a setting, and wait until it is there.
+sub give
+{
+	my ($node, $setting, $value) = @_;
+
+	set_conf($node, "$setting = '$value'");
+	$node->poll_query_until('postgres', "SELECT current_setting('$setting') = '$value'") or die 'no reload';
+	return;
+}
+
+sub lay_signal
+{
+	my ($node) = @_;
+
+	append_to_file($node->data_dir . '/standby.signal', '');
+	return;
+}
+
+sub begin_accept
+{
+	my ($node) = @_;
+	my $session = $node->background_psql('postgres');
+	my $pid = $session->query('SELECT pg_backend_pid()');
+	my $name = $node->data_dir . "/$record.$pid.tmp";
+
+	# the session writes the list into a full pipe, and waits
+	mkfifo($name, 0600) or die "$name: $!";
+	sysopen(my $pipe, $name, O_RDWR | O_NONBLOCK) or die "$name: $!";
+	my $filled = 0;
+	while (my $n = syswrite($pipe, '-' x 4096)) { $filled += $n }
+	$session->query_until(qr//, "$accept;\n");
+	wait_until { grep { (readlink // '') eq $name } glob "/proc/$pid/fd/*" } 'nobody writes the list';
+	return ($session, $name, $pipe, $filled);
+}
+
+# Let it go on, and put what it has written into the file.
+sub end_accept
+{
+	my ($session, $name, $pipe, $filled) = @_;
+
+	unlink $name;
+	open(my $file, '>', $name) or die "$name: $!";
+	$filled -= sysread($pipe, my $rest, $filled) while $filled > 0;
+	$session->query('SELECT 1');
+	sysread($pipe, my $list, 1 << 20) or die 'nothing was written';
+	print $file $list;
+	close $file or die $!;
+	$session->quit;
+	return;
+}
+
+# Start a single-user server. Return it, and what runs a query there and returns all output.
+sub begin_single
+{
+	my ($node) = @_;
+	my $out = "$tmp/single" . ++$singles;
+	my $end = 0;
+
+	append_to_file($out, '');
+	open(my $single, '|-', "exec postgres --single -D '" . $node->data_dir . "' postgres >'$out' 2>&1") or die $!;
+	$single->autoflush;
+	return ($single, sub {
+		my ($query) = @_;
+
+		$end++;
+		print $single "$query\nSELECT $end AS the_end\n";
+		wait_until { slurp_file($out) =~ /the_end = "$end"/ } 'no answer';
+		return slurp_file($out);
+	});
+}
+
+# Return the processes that work in a directory.
+sub working_in
+{
+	my ($dir) = @_;
+
+	return grep { (readlink("/proc/$_/cwd") // '') eq $dir } map { /(\d+)/ } glob '/proc/[0-9]*';
+}
+
+my $original = start_server('original', 'max_wal_senders = 20', "snowflake.shards = '5-6'");
+my $dir = $original->data_dir;
+query($original, load_tables());
+$original->backup('base');
+my $copy = server_from('copy', $original, 'base', ["snowflake.copy_check = 'warn'"]);
+ok(-f entries($original), 'the family has its file');
+
+# ---- a copy that was refused at its start ----
+
+$rivals->begin($original);
+$copy->start;
+is_refused($copy, 'beside the original');
+$rivals->end($original, 'the original restarts');
+$original->stop;
+is(query($copy, $status), 'error', 'the status of the copy does not take a number either');
+is_refused($copy, 'while its original restarts');
+$original->start;
+makes($original, 'which has its numbers again');
+$original->stop;
+give($copy, 'snowflake.shards', '5-7');
+is_refused($copy, 'after a reload');
+is(query($copy, 'SELECT snowflake_shard_nextval(7) > 0'), 't', '... which brings another shard');
+$copy->restart;
+makes($copy, 'a restart decides anew');
+$rivals->begin($copy);
+$original->start;
+is_refused($original, 'the original, beside this copy');
+$rivals->end($copy, 'the copy ends');
+$copy->stop;
+gets_again($original, 'when that has ended');
+
+# ---- snowflake.copy_check, on a copy whose original has stopped ----
+
+$original->stop;
+$copy->append_conf('postgresql.conf', "snowflake.copy_check = 'error'");
+$copy->start;
+is_refused($copy, 'copy_check = error, though the original has stopped');
+set_conf($copy, "snowflake.copy_check = 'warn'");
+ok($copy->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'snowflake.copy_check'}), 'a reload does not change that');
+is_refused($copy, 'copy_check = error, though the file says warn');
+$copy->restart;
+$rivals->begin($copy);
+$original->start;
+is_refused($original, 'beside its copy, with copy_check = warn');
+$rivals->end($copy, 'the copy restarts with copy_check = error');
+$copy->append_conf('postgresql.conf', "snowflake.copy_check = 'error'");
+$copy->restart;
+$original->restart;
+makes($original, '... which takes nothing: the original, when it has restarted');
+is_refused($copy, 'the copy');
+$copy->stop;
+$copy->append_conf('postgresql.conf', "snowflake.copy_check = 'off'");
+unlike(started($copy), qr/SF401/, 'copy_check = off says nothing');
+like(query($copy, $both), qr/^\d+\|\d+$/, '... and refuses nothing');
+$_->stop foreach $copy, $original;
+$copy->start;
+$original->start;
+is_refused($original, 'the original, beside a copy with copy_check = off');
+$copy->stop;
+gets_again($original, 'when that has ended');
+$copy->append_conf('postgresql.conf', "snowflake.copy_check = 'warn'");
+
+# ---- an accept, a reload of the same server, and the start of the original ----
+
+my @accepted;
+foreach my $order ('reload', 'start')
+{
+	my $node = server_from("accepted_$order", $original, 'base');
+	my $reload = sub { give($node, 'snowflake.shards', '5-7') };
+
+	push @accepted, $node;
+	$node->start;
+	refused($node, $accept, '55000', qr/That server runs on this machine, and has taken node id 1:/, "$order: the original runs");
+	$original->stop;
+	my @accept = begin_accept($node);
+	$reload->() if $order eq 'reload';
+	$original->start;
+	$reload->() if $order eq 'start';
+	is_refused($original, "$order first: the original, while it is accepted");
+	end_accept(@accept);
+	$rivals->begin($node);
+	is_refused($original, "$order first: the original");
+	$rivals->end($node, 'the accepted server ends');
+	$node->stop;
+	gets_again($original, "$order first: the original, after that");
+}
+
+# ---- standby.signal in the directory of a primary ----
+
+$rivals->begin($original);
+lay_signal($original);
+$copy->start;
+is_refused($copy, 'beside a primary with standby.signal');
+$copy->stop;
+give($original, 'snowflake.shards', '5-6,8');
+like(query($original, 'SELECT snowflake_shard_nextval(8)'), qr/^\d+$/, 'which a reload gives shards');
+foreach my $node ($copy, @accepted)
+{
+	$node->start;
+	is_refused($node, $node->name . ', after that');
+	$node->stop;
+}
+$rivals->end($original, 'the signal is removed');
+unlink "$dir/standby.signal" or die $!;
+
+# ... and of servers that were promoted, before their first ID
+my @heirs = map {
+	my $heir = server_from("heir$_", $original, 'base', ["snowflake.copy_check = 'warn'"], has_streaming => 1);
+	$heir->start;
+	$heir;
+} 1 .. 4;
+$original->wait_for_catchup($_, 'replay') foreach @heirs;
+$heirs[0]->backup('of_heir');
+my $of_heir = server_from('of_heir', $heirs[0], 'of_heir', ["snowflake.copy_check = 'warn'"]);
+$original->stop;
+foreach my $heir (@heirs)
+{
+	$heir->promote;
+	lay_signal($heir);
+	give($heir, 'snowflake.shards', '5-6,8');
+}
+$of_heir->start;
+is_refused($of_heir, 'the copy of one, beside promoted servers with standby.signal that have made no ID');
+$original->start;
+$rivals->begin($original);
+my $last = pop @heirs;
+is_refused($last, 'a promoted server beside its primary, whose first ID was earlier');
+$rivals->end($original, 'the primary ends');
+$original->stop;
+my $heir = $rivals->compete('of promoted servers', @heirs);
+$rivals->begin($heir);
+$original->start;
+is_refused($_, $_->name . ', beside the promoted server that was first') foreach $original, $last, $of_heir;
+$_->stop foreach grep { $_ != $heir } @heirs, $last;
+$rivals->end($heir, 'the promoted server ends');
+$heir->stop;
+gets_again($original, 'its primary, after that');
+makes($original, 'the primary');
+is_refused($of_heir, 'the copy, all the time');
+$_->stop foreach $of_heir, $original;
+
+# ---- postgres --single ----
+
+my ($single, $run) = begin_single($original);
+my $make = "$both FROM generate_series(1, 100), generate_series(1, 10)";
+$run->($make);
+$copy->start;
+is_refused($copy, 'beside postgres --single');
+my $made = $run->($make);
+close $single;
+$rivals->saw('node', $made =~ /snowflake_nextval = "(\d+)"/g);
+$rivals->saw('shards', $made =~ /snowflake_shard_nextval = "(\d+)"/g);
+$copy->restart;
+$rivals->begin($copy);
+($single, $run) = begin_single($original);
+like($run->($both), qr/ERROR:  another server with these data has the node id or shards of this one$taken/, 'postgres --single beside a copy');
+close $single;
+$rivals->end($copy, 'the copy ends');
+$copy->stop;
+
+# ---- the postmaster was killed, and a session lives ----
+
+my $fifo = "$tmp/fifo";
+my $killed = $accepted[0];
+mkfifo($fifo, 0600) or die "$fifo: $!";
+$killed->append_conf('postgresql.conf', 'snowflake.reserve = 60s');
+$killed->start;
+my $session = $killed->background_psql('postgres', on_error_stop => 0);
+my $pid = $session->query('SELECT pg_backend_pid()');
+$session->query_safe($both);
+$session->query_until(qr//, "SELECT snowflake_nextval() FROM generate_series(1, 1000), pg_read_file('$fifo');\n");
+$killed->poll_query_until('postgres', "SELECT state = 'active' AND query ~ 'fifo' FROM pg_stat_activity WHERE pid = $pid") or die 'it does not wait';
+$killed->kill9;
+wait_until { join(' ', working_in($killed->data_dir)) eq $pid } 'other processes live, too';
+$copy->start;
+is_refused($copy, 'beside a session of a server whose postmaster was killed');
+
+# it makes IDs up to its mark, and ends
+open(my $end, '>', $fifo) or die "$fifo: $!";
+close $end;
+$session->quit;
+$rivals->saw('node', $session->{stdout} =~ /^(\d+)$/mg);
+wait_until { !working_in($killed->data_dir) } 'the session lives';
+is_refused($copy, 'the copy, after that');
+$copy->restart;
+makes($copy, 'a restart of the copy, after that');
+$copy->stop;
+
+# the logger outlives its server, since a program has the log's pipe
+$original->append_conf('postgresql.conf', 'logging_collector = on');
+$original->start;
+my ($logger) = grep { slurp_file("/proc/$_/cmdline") =~ /logger/ } working_in($dir);
+$session = $original->background_psql('postgres', on_error_stop => 0);
+$session->query_until(qr//, "COPY (SELECT 1) TO PROGRAM 'setsid sh -c \"echo \\\$\\\$ >$tmp/sleep && exec sleep 3600\"';\n");
+wait_until { -s "$tmp/sleep" } 'no program runs';
+chomp(my $sleep = slurp_file("$tmp/sleep"));
+$rivals->begin($original);
+$original->stop('immediate');
+$rivals->end($original, 'an immediate stop');
+ok(kill(0, $logger) && kill(0, $sleep), 'the logger of a server that was stopped lives');
+$original->start;
+makes($original, 'the server starts again beside its former logger');
+kill 'TERM', $sleep;
+eval { $session->{run}->finish };
+wait_until { !kill 0, $logger } 'the logger lives';
+$original->append_conf('postgresql.conf', 'logging_collector = off');
+$original->restart;
+
+# ---- somebody removes the file in memory ----
+
+my $file = entries($original);
+unlink $file or die "$file: $!";
+is(query($original, $status), 'ok', 'the file was removed: the status puts it back');
+ok(-f $file, '... into its place');
+$rivals->begin($original);
+$copy->start;
+is_refused($copy, '... so a copy that starts');
+$copy->stop;
+$rivals->end($original, 'the file is removed again');
+unlink $file or die "$file: $!";
+$copy->start;
+my $from = -s $original->logfile;
+is(query($original, $status), 'error', 'a copy that started in between: the status of the original says so');
+$rivals->begin($copy);
+is_refused($original, '... which makes none any more');
+like(substr(slurp_file($original->logfile), $from), qr/SF401: another server with these data has the node id or shards of this one\n/, '... and the log says so');
+$rivals->end($copy, 'the copy ends');
+$copy->stop;
+gets_again($original, 'when the copy has ended');
+
+# ---- something else is in the place of the file, or it may not be opened ----
+
+foreach my $row (
+	[ 'a link', sub { symlink "$tmp/target", $file } ],
+	[ 'a directory', sub { mkdir $file }, sub { rmdir $file } ],
+	[ 'a fifo', sub { mkfifo($file, 0600) } ],
+	[ 'a file of mode 0', sub { append_to_file($file, ''), chmod 0, $file } ])
+{
+	my ($what, $put, $remove) = @$row;
+
+	$original->stop;
+	unlink $file;
+	$put->() or die "$file: $!";
+	like(started($original), qr/SF403: could not write file "\Q$file\E"\n.*DETAIL:  Until snowflake_status\(\) succeeds in it, or this server is restarted, copies of its data directory/,
+		"$what in place of the file: the log says what follows");
+	makes($original, "$what in place of the file");
+	$remove ? $remove->() : unlink $file or die "$file: $!";
+	is(query($original, $status), 'ok', "$what is removed: the status");
+	ok(-f $file && -s $file, '... makes the file');
+}
+ok(!-e "$tmp/target", 'nothing was made where the link leads');
+$copy->start;
+is_refused($copy, 'a copy that starts now');
+$copy->stop;
+
+# ---- another process has the file locked ----
+
+sub lock_file
+{
+	open(my $fh, '+<', $file) or die "$file: $!";
+	flock($fh, LOCK_EX) or die "$file: $!";
+	return $fh;
+}
+
+$original->stop;
+$original->append_conf('postgresql.conf', "snowflake.shards = '0-999'");
+my $lock = lock_file();
+my $begun = time;
+unlike(started($original), qr/SF401/, 'another process has the file locked: nobody was seen');
+my $took = time - $begun;
+ok($took < 60, "a start with 1,000 shards ends all the same, in $took s");
+refused($original, "SET statement_timeout = '1s'; $_", '57014', qr/canceling statement/, "a call waits, and may be cancelled: $_")
+  foreach $next, 'SELECT snowflake_shard_nextval(999)';
+isnt(query($original, $status), 'ok', 'as the status says');
+close $lock;
+gets($original, 'once the file is free, the server gets its numbers');
+give($original, 'snowflake.shards', '5-6');
+$rivals->begin($original);
+$lock = lock_file();
+is(query($original, $status), 'ok', 'a server that has its numbers keeps them while the file is locked');
+close $lock;
+$rivals->end($original, 'the file was locked');
+
+# ---- a directory that was moved aside, and a clone in its place ----
+
+my $second = standby_of($original, 'second', "snowflake.node_id = '2'");
+$second->start;
+$original->wait_for_catchup($second, 'replay');
+$original->stop;
+$second->promote;
+makes($second, 'a standby is promoted, with a node id of its own');
+my $old = PostgreSQL::Test::Cluster->new('old');
+rename($dir, $old->data_dir) or die "$dir: $!";
+$old->append_conf('postgresql.conf', 'port = ' . $old->port);
+$second->backup('clone');
+$original->init_from_backup($second, 'clone', has_streaming => 1);
+$original->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$original->start;
+$second->wait_for_catchup($original, 'replay');
+$second->stop;
+$original->promote;
+makes($original, 'the clone in the place of the former primary is promoted');
+$original->restart;
+$rivals->begin($original);
+$old->start;
+is_refused($old, 'the directory that was moved aside');
+$rivals->end($original, 'the clone restarts');
+$original->restart;
+makes($original, 'the clone, after that');
+is_refused($old, 'the directory that was moved aside, after that');
+$_->stop foreach $old, $original;
+
+# ---- there is no room for the entries ----
+
+# With this node id its entry is beyond the limit of the size of a file; WAL is below it.
+my $big = new_server('big', 'max_wal_senders = 5', "snowflake.layout = 'timestamp:41 node:21 sequence:1'", "snowflake.node_id = '2000000'");
+my $limit = 40 << 20;
+system_or_bail('prlimit', '--pid', $$, "--fsize=$limit:");
+like(started($big), qr/SF403: could not write file "\Q@{[entries($big)]}\E"\n/, 'there is no room for the entry of a node id: the log says so');
+system_or_bail('prlimit', '--pid', $$, '--fsize=unlimited:');
+query($big, 'CREATE EXTENSION snowflake');
+like(query($big, $next), qr/^\d+$/, '... and IDs are made');
+$big->backup('big');
+system_or_bail('prlimit', '--pid', (split /\n/, slurp_file($big->data_dir . '/postmaster.pid'))[0], '--fsize=unlimited:');
+is(query($big, $status), 'ok', 'there is room again: the status takes the number');
+my $of_big = server_from('of_big', $big, 'big', ["snowflake.copy_check = 'warn'"]);
+$of_big->start;
+refused($of_big, $next, '55000', qr/has taken node id 2000000:/, '... so a copy is refused');
+like(query($big, $next), qr/^\d+$/, '... and its original is not');
+$_->stop foreach $of_big, $big;
+
+# ---- IDs that are ahead of the clock ----
+
+my $ahead = start_server('ahead', 'max_wal_senders = 5', "snowflake.layout = 'timestamp:41 node:16 sequence:6'", 'snowflake.max_clock_drift = 1000');
+query($ahead, load_tables());
+$ahead->backup('ahead');
+my $waits = server_from('waits', $ahead, 'ahead', [], has_streaming => 1);
+$waits->start;
+$ahead->wait_for_catchup($waits, 'replay');
+$waits->promote;
+refused($waits, $next, '55000', $taken, 'a promoted standby beside its primary');
+my $highest = query($ahead, 'SELECT max(snowflake_nextval()) FROM generate_series(1, 60000)');
+$ahead->stop('immediate');
+my $lowest;
+wait_until { (undef, $lowest) = $waits->psql('postgres', $next); $lowest =~ /^\d+$/ } 'its primary has ended, and it makes no ID';
+cmp_ok($lowest, '>', $highest, 'when that ends, it begins above the IDs that were ahead of the clock');
+$waits->stop;
+
+$rivals->check;
+done_testing();
