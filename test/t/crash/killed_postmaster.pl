@@ -1,6 +1,7 @@
 # The postmaster is killed, and sessions that are busy with one statement do not notice.
-# They end when they need a later mark: a copy of the data directory that starts then makes
-# none of their IDs. This needs a library with fault points (test/needs.sh builds it).
+# They end when they need a later mark: a copy of the data directory that starts then, and
+# does not see them, makes none of their IDs. This needs a library with fault points
+# (test/needs.sh builds it).
 #
 # takes: 20 s
 # needs: fault_points
@@ -71,6 +72,7 @@ foreach my $kind (sort keys %call)
 }
 my $copy = copy_of_killed($node, values %pid);
 my $wal = wal($node->backup_dir . '/killed1');
+unlink glob '/dev/shm/snowflake.*' or die "no entries: $!";	# as on another machine
 $copy->start;
 my $found = query($copy, $mark);
 wait_for_clock($copy, $found);
@@ -98,6 +100,10 @@ my $file = $node->basedir . '/ids';
 my $victim = start_one($node, 'mark-inserted stop', \my $out, \my $err, endless($call{node}, $file));
 my $pid = wait_for_stopped($node, 'COPY', $victim);
 $copy = copy_of_killed($node, $pid);
+$copy->start;
+refused($copy, $next, '55000', qr/and has taken node id 1: it keeps that until it is stopped/,
+	'a copy on the same machine sees a session that has outlived its postmaster');
+$copy->stop;
 go_on($victim, $pid);
 like($err, qr/FATAL:  terminating connection due to unexpected postmaster exit/, 'a session that has written a mark ends');
 is(-s $file, 0, '... and publishes none that no copy has');
