@@ -442,7 +442,7 @@ log_copy(SfServerNumber number, bool runs)
 		reason = number == SF_SHARDS ?
 			"Another server has had these data, and may have the same shards." :
 			"It had another node id, and has the other server's again.";
-	if (number == SF_SHARDS && has_flag(SF_SHARDS_SEEN))
+	if (number == SF_SHARDS && copied && has_flag(SF_SHARDS_SEEN))
 		seen = " It was seen running, and has taken some: those are refused.";
 	else if (runs && sf_lock_seen() != 0)
 		seen = psprintf(" The server of process %d runs now, and has taken node id %u: no IDs of that node are made here.",
@@ -725,16 +725,18 @@ sf_identity_primary(void)
 		(SfServerNumber) word : SF_NO_NUMBER;
 }
 
-/* Return true if IDs are refused here because another server has them. */
+/* Look, and return true if IDs are refused since another server has them. */
 bool
 sf_identity_refuses_node(void)
 {
+	(void) hold_all(false);
 	return refuses_node(find_node());
 }
 
 bool
 sf_identity_refuses_shards(void)
 {
+	(void) hold_all(false);
 	return find_shard(refuses_shard) >= 0;
 }
 
