@@ -1115,7 +1115,8 @@ BEGIN
 		'snowflake_portable_next(f @extschema@.snowflake_portable_fields, maker bigint) RETURNS bigint$snowflake_portable_node_layout']
 	LOOP
 		EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%s LANGUAGE plpgsql AS %L', split_part(missing, '$', 1),
-			format('BEGIN PERFORM @extschema@.%s(); END', split_part(missing, '$', 2)));
+			format('BEGIN PERFORM @extschema@.%s(); RAISE EXCEPTION USING ERRCODE = ''55000'', MESSAGE = ''the layout was changed meanwhile'', HINT = ''Call again.''; END',
+				split_part(missing, '$', 2)));
 	END LOOP;
 END $do$;
 

@@ -190,7 +190,9 @@ refused($node, 'SELECT ids.snowflake_nextval()', '55000',
 	qr/node id is not set.*HINT:  As the owner of the functions: SELECT \w+\.snowflake_set_node\(1\); with another number on each server\./s, 'without a node id, the remedy');
 refused($node, 'SELECT * FROM ids.snowflake_shard_nextval_batch(3, 1)', '55000',
 	qr/shards are not set.*HINT:  As the owner of the functions: SELECT \w+\.snowflake_set_shards\('0-4095'\); with other shards on each server\./s, '... and for shards');
+query($node, "CREATE FUNCTION begun() RETURNS bigint LANGUAGE plpgsql AS \$\$@{[query($node, q{SELECT prosrc FROM pg_proc WHERE oid = 'ids.snowflake_shard_nextval'::regproc})]}\$\$");
 like(query($node, q{SET search_path = ids; SELECT snowflake_set_shards('0-4095'); SELECT snowflake_shard_nextval(3)}), qr/^\d+$/m, '... which help');
+refused($node, 'SELECT begun()', '55000', qr/layout was changed meanwhile\n.*HINT:  Call again\./s, '... except for a call that has begun before');
 query($node, 'DROP SCHEMA ids, ids_portable_state CASCADE');
 query($node, qq{CREATE SCHEMA ids; ALTER DATABASE postgres SET search_path = public, ids;
 	SET search_path = ids; $install SELECT snowflake_set_node(5), snowflake_set_shards('3-4')});
