@@ -108,7 +108,7 @@ sub start
 
 # Return what the server answers, or nothing if it is down. The statement is an argument:
 # a psql that finds no server would break the pipe of its input.
-sub ask
+sub answer
 {
 	my ($self, $sql) = @_;
 
@@ -123,7 +123,7 @@ sub _is
 	my $sql = 'SELECT ' . ($role eq 'leader' ? 'NOT ' : '') . 'pg_is_in_recovery()';
 
 	return $self->{http}->get("http://$self->{rest}/$role")->{status} == 200
-	  && $self->ask($sql) eq 't';
+	  && $self->answer($sql) eq 't';
 }
 
 # Return true if it has a member that follows.
@@ -131,7 +131,7 @@ sub _is_followed
 {
 	my ($self) = @_;
 
-	return $self->ask(q{SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'}) eq 't';
+	return $self->answer(q{SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'}) eq 't';
 }
 
 # Return what Patroni and its server have logged.

@@ -153,7 +153,7 @@ sub lose_etcd
 
 	$load->more(2000);
 	$etcd->stop;
-	wait_until { $leader->ask('SELECT pg_is_in_recovery()') eq 't' } 'it still leads';
+	wait_until { $leader->answer('SELECT pg_is_in_recovery()') eq 't' } 'it still leads';
 	ended($load, 'etcd is down: the leader is demoted');
 	$etcd->start;
 
