@@ -53,8 +53,8 @@ create_shared_memory(void)
 	sf_layout_slots_begin();
 	sf_settings_publish();
 	sf_node_take_at_start();
-	sf_identity_at_start();
 	sf_shutdown_file_at_start();
+	sf_identity_at_start();
 }
 
 /*

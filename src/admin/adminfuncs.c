@@ -238,6 +238,7 @@ accept_configuration(void)
 static void
 accept_copy(void)
 {
+	(void) sf_identity_look();
 	if (!sf_identity_is_copy() && sf_identity_primary() == SF_NO_NUMBER)
 	{
 		ereport(NOTICE,
@@ -247,7 +248,7 @@ accept_copy(void)
 	sf_identity_accept();
 	ereport(WARNING,
 			(errmsg("this server now counts as the only one that has this data"),
-			 errdetail("Its original was not seen on this machine with this node id. If the original or another copy of it runs elsewhere, or starts later, with the same node id or shards, both servers issue the same IDs."),
+			 errdetail("No other one is seen on this machine now. If the original or a copy of it runs elsewhere, or starts there later, with the same node id or shards, both servers issue the same IDs."),
 			 errhint("If one of them may run, %s", sf_identity_separate(true))));
 }
 

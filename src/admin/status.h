@@ -45,6 +45,7 @@ typedef struct SfStatus
 	const char *check;			/* the name of the check that runs */
 	SfStatusNumbers *numbers;	/* NULL: no check has read them */
 	SfStatusColumns *columns;	/* NULL: no check has read them */
+	bool		waits;			/* calls wait: see sf_identity_look() */
 } SfStatus;
 
 /* status.c: a check calls one of these two, at most once */

@@ -247,6 +247,8 @@ sf_status_node(SfStatus *status)
 	uint64		lease = sf_shmem_right();
 	uint32		node = sf_settings_node_of(lease);
 
+	/* for the rows of the shards and of the copy, too */
+	status->waits = !sf_identity_look();
 	if (RecoveryInProgress())
 		put_standby_node(status, lease);
 	else if (lease == 0 && sf_settings_leases())
@@ -962,7 +964,19 @@ void
 sf_status_copy(SfStatus *status)
 {
 	sf_identity_retry();
-	if (!sf_identity_is_copy())
+	if (status->waits)
+		sf_status_put(status, SF_STATUS_ERROR,
+					  psprintf("calls wait, since another process has file \"%s\" locked",
+							   sf_lock_name()),
+					  psprintf("See which process that is (\"lslocks | grep %s\"), and end it, or let it go on.",
+							   sf_lock_name()));
+	else if (!sf_identity_is_copy() && sf_lock_file() == 0)
+		sf_status_put(status, SF_STATUS_WARNING,
+					  psprintf("file \"%s\" cannot be used: a copy of this data directory on this machine may not be noticed",
+							   sf_lock_name()),
+					  psprintf("Look at \"ls -ld %s; df /dev/shm\", and do what the HINT of SF403 in the server's log says.",
+							   sf_lock_name()));
+	else if (!sf_identity_is_copy())
 		sf_status_ok(status, "this data directory is no copy, or one that need not be accepted");
 	else if (!sf_identity_refuses_node() && !sf_identity_refuses_shards())
 		sf_status_put(status, SF_STATUS_WARNING,

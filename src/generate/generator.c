@@ -256,6 +256,8 @@ explain_wait(void *arg)
 	else if (waiting->obstacle == OBSTACLE_MARK)
 		errcontext("waiting until the mark of this database is moved to %s",
 				   sf_timefmt_show(waiting->need_ms));
+	else if (waiting->obstacle == OBSTACLE_NODE)
+		errcontext("waiting until a reload has changed the node id");
 	else
 		errcontext("waiting until the mark of this database is read");
 }

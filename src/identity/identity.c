@@ -52,9 +52,6 @@
 /* How long after an attempt to write the list another one may follow. */
 #define RETRY_MS		1000
 
-/* How far an ID may be ahead of the clock: see snowflake.max_clock_drift. */
-#define FARTHEST_AHEAD_MS	1000
-
 #define UNNOTICED \
 	"Until it is written, a copy of this data directory may not be noticed."
 
@@ -77,8 +74,22 @@ typedef enum Lock
 	LOCK_HELD
 } Lock;
 
+typedef enum Aim
+{
+	AIM_LOOK,					/* take nothing that is not held */
+	AIM_TAKE,
+	AIM_ACCEPT
+} Aim;
+
 /* The list as this process has read it last. */
 static SfServers list;
+
+/* What another server has that prevents an accept: a number of lock.c. */
+#define NOTHING_TAKEN	PG_UINT64_MAX
+static uint64 accept_taken;
+
+/* In the postmaster: that shards are another server's, too, is logged. */
+static bool logged_shards;
 
 /* ---- reading ---- */
 
@@ -317,6 +328,13 @@ refuses_shard(uint32 shard)
 		(sf_copy_check != SF_CHECK_OFF && is_missing(shard));
 }
 
+/* Return true unless this server has no node, and makes IDs of shards only. */
+static bool
+makes_node_ids(void)
+{
+	return sf_node_layout.node_bits > 0 || !sf_settings_has_shards();
+}
+
 /* Return a shard of this server of which this is true, or -1. */
 static int
 find_shard(bool (*test) (uint32 shard))
@@ -335,26 +353,44 @@ shares_shard(uint32 shard)
 	return has_flag(SF_SHARDS_COPIED) || is_missing(shard);
 }
 
+/* IDs of a server that has just ended may be ahead of the clock. */
+static void
+raise_above_others(uint64 number, int64 now_ms)
+{
+	if (number < SF_SHARD_LOCK)
+		sf_layout_slots_raise_above(now_ms);
+	else
+	{
+		now_ms += sf_settings_farthest_ms(&sf_shard_layout);
+		sf_shard_raise((uint32) (number - SF_SHARD_LOCK),
+					   sf_layout_floor_position(&sf_shard_layout, now_ms));
+	}
+}
+
 /*
  * Take a node id or a shard, between sf_lock_open() and sf_lock_close().  A
  * copy also leaves alone what a standby that it may be copied from waits for;
- * and, unless it is being accepted, what snowflake.copy_check refuses.
- *
- * IDs of a server that has just ended may be ahead of the clock.
+ * and, unless it is being accepted, what snowflake.copy_check refuses.  A
+ * server that only looks takes nothing, but what a standby waits for.
  */
 static Lock
-hold(uint64 number, bool copied, bool accepting)
+hold(uint64 number, bool copied, Aim aim)
 {
 	bool		waits = follows();
+	int64		taken_over_ms;
 
 	if (number == SF_NO_NUMBER)
 		return LOCK_HELD;
-	if (!waits && !sf_lock_is_free(number, copied ? &list : NULL))
+	if (!waits && !sf_lock_is_free(number, copied && aim != AIM_ACCEPT ?
+								   &list : NULL))
 		return LOCK_TAKEN;
-	if (!waits && !accepting && copied && sf_copy_check == SF_CHECK_ERROR)
+	if (!waits && (aim == AIM_LOOK ||
+				   (aim == AIM_TAKE && copied &&
+					sf_copy_check == SF_CHECK_ERROR)))
 		return LOCK_LEFT;
-	if (sf_lock_take(number, waits))
-		sf_mark_raise_counters(sf_clock_wall_ms() + FARTHEST_AHEAD_MS);
+	taken_over_ms = sf_lock_take(number, waits);
+	if (taken_over_ms != 0)
+		raise_above_others(number, taken_over_ms);
 	return waits ? LOCK_LEFT : LOCK_HELD;
 }
 
@@ -363,35 +399,42 @@ hold(uint64 number, bool copied, bool accepting)
  * knows more meanwhile.  If the file is busy, all stays as it is.
  */
 static void
-hold_node(uint64 word, bool accepting)
+hold_node(uint64 word, Aim aim)
 {
+	SfServerNumber node = (SfServerNumber) word;
 	Lock		lock;
-	uint64		now = word & ~(SF_NODE_SEEN | SF_NODE_HELD);
+	uint64		now;
 
-	if (sf_lock_is_busy(!accepting && (word & SF_NODE_SEEN) != 0))
+	if (sf_lock_is_busy(aim != AIM_ACCEPT && (word & SF_NODE_SEEN) != 0))
 		return;
-	lock = hold((SfServerNumber) word, (word & SF_NODE_COPIED) != 0,
-				accepting);
-	if (lock == LOCK_HELD)
-		now |= SF_NODE_HELD;
-	else
-		now &= ~SF_NODE_RECORDED;
-	if (lock == LOCK_TAKEN)
-		now |= SF_NODE_SEEN;
-	(void) pg_atomic_compare_exchange_u64(&sf_shmem->identity.node, &word,
-										  now);
+	lock = hold(node, (word & SF_NODE_COPIED) != 0, aim);
+	do
+	{
+		now = word & ~(SF_NODE_SEEN | SF_NODE_HELD);
+		if (lock == LOCK_HELD)
+			now |= SF_NODE_HELD;
+		else
+			now &= ~SF_NODE_RECORDED;
+		if (lock == LOCK_TAKEN)
+			now |= SF_NODE_SEEN;
+	} while (!pg_atomic_compare_exchange_u64(&sf_shmem->identity.node, &word,
+											 now) &&
+			 (SfServerNumber) word == node);
 }
 
 static void
-hold_shard(uint32 shard, bool accepting)
+hold_shard(uint32 shard, Aim aim)
 {
 	pg_atomic_uint32 *held = &sf_shmem->identity.held_shards[shard / 32];
 	uint32		bit = UINT32_C(1) << (shard % 32);
 	Lock		lock;
 
-	if (sf_lock_is_busy(!accepting && has_flag(SF_SHARDS_SEEN)))
+	if (sf_lock_is_busy(aim != AIM_ACCEPT && has_flag(SF_SHARDS_SEEN)))
+	{
+		set_flag(SF_SHARDS_UNASKED, true);
 		return;
-	lock = hold(SF_SHARD_LOCK + shard, has_flag(SF_SHARDS_COPIED), accepting);
+	}
+	lock = hold(SF_SHARD_LOCK + shard, has_flag(SF_SHARDS_COPIED), aim);
 	if (lock == LOCK_HELD)
 		(void) pg_atomic_fetch_or_u32(held, bit);
 	else
@@ -415,7 +458,8 @@ is_decided(bool copied, bool seen)
 static bool
 are_shards_decided(void)
 {
-	return is_decided(has_flag(SF_SHARDS_COPIED), has_flag(SF_SHARDS_SEEN));
+	return !has_flag(SF_SHARDS_UNASKED) &&
+		is_decided(has_flag(SF_SHARDS_COPIED), has_flag(SF_SHARDS_SEEN));
 }
 
 static bool
@@ -462,7 +506,6 @@ log_copy(SfServerNumber number, bool runs)
 static void
 hold_shards(const uint32 *opening)
 {
-	static bool logged = false;
 	bool		shared = false;
 	bool		decided = are_shards_decided();
 
@@ -474,13 +517,13 @@ hold_shards(const uint32 *opening)
 		if (!sf_ranges_has(opening, i))
 			continue;
 		if (!is_held(i) && !(sf_shard_is_open(i) && decided))
-			hold_shard(i, false);
+			hold_shard(i, AIM_TAKE);
 		shared = shared || (shares_shard(i) && !sf_lock_is_busy(false));
 	}
 	sf_lock_close();
-	if (shared && !logged)
+	if (shared && !logged_shards)
 		log_copy(SF_SHARDS, false);
-	logged = shared;
+	logged_shards = shared;
 }
 
 /*
@@ -497,7 +540,7 @@ log_standby(SfServerNumber node)
 					 "this standby has no node id: once it is promoted, calls for one are refused");
 	else if (is_shared(node))
 		sf_log_event(SF_EVENT_STANDBY_SAME,
-					 "If both run after a promotion, they issue the same IDs.",
+					 "On two machines, they issue the same IDs after a promotion.",
 					 sf_node_change_remedy(),
 					 "this standby has node id %u, and so has a server that it was copied from",
 					 sf_server_number_value(node));
@@ -546,7 +589,7 @@ sf_identity_become(SfServerNumber node)
 	pg_atomic_write_u64(&identity->node, word);
 	pg_memory_barrier();		/* before the list is read: see write_list() */
 	sf_lock_open();
-	hold_node(word, false);
+	hold_node(word, AIM_TAKE);
 	sf_lock_close();
 	word = find_node();
 	if ((word & SF_NODE_SHARED) != 0)
@@ -631,6 +674,7 @@ sf_identity_at_start(void)
 		list.family = list.forgotten ? GetSystemIdentifier() :
 			sf_identity_random();
 	sf_lock_begin(list.family);
+	logged_shards = false;
 	if (is_listed(SF_SHARDS))
 		pg_atomic_write_u32(&identity->shards, SF_SHARDS_COPIED);
 	sf_identity_become(sf_node_configured());
@@ -656,18 +700,39 @@ sf_identity_server(void)
 }
 
 /*
- * In a session: take what this server makes IDs of, if that is free now.  If
- * the file is another one than before, or could not be written, take what it
- * holds once more.  Ask PostgreSQL whether it is a standby: a signal file may
- * have been laid into one that was promoted.  Return false if the file is
- * busy.
+ * Return a number of this server of which another one makes IDs, or
+ * NOTHING_TAKEN.
+ */
+static uint64
+find_taken(uint64 word)
+{
+	SfServerNumber node = (SfServerNumber) word;
+
+	if (makes_node_ids() && node != SF_NO_NUMBER &&
+		!sf_lock_is_free(node, NULL))
+		return node;
+	for (int i = 0; i < sf_shmem->nshards; i++)
+	{
+		if (sf_shard_is_open(i) && !sf_lock_is_free(SF_SHARD_LOCK + i, NULL))
+			return SF_SHARD_LOCK + i;
+	}
+	return NOTHING_TAKEN;
+}
+
+/*
+ * In a session: take what this server makes IDs of, if that is free now; or
+ * look whether it is.  If the file is another one than before, or could not be
+ * written, take what it holds once more.  Ask PostgreSQL whether it is a
+ * standby: a signal file may have been laid into one that was promoted.
+ * Return false if the file is busy.
  */
 static bool
-hold_all(bool accepting)
+hold_all(Aim aim)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	uint64		word = find_node();
-	bool		decided = are_shards_decided();
+	uint64		word;
+	bool		decided;
+	Aim			held;
 	bool		busy;
 	bool		anew;
 
@@ -681,15 +746,24 @@ hold_all(bool accepting)
 	sf_lock_open();
 	busy = sf_lock_is_busy(false);
 	anew = sf_lock_file() != identity->file;
-	if (accepting || ((anew || (word & SF_NODE_HELD) == 0) &&
-					  !is_decided((word & SF_NODE_COPIED) != 0,
-								  (word & SF_NODE_SEEN) != 0)))
-		hold_node(word, accepting);
+	word = find_node();			/* nobody else takes anything now */
+	decided = are_shards_decided();
+	if (!busy && aim != AIM_LOOK)
+		set_flag(SF_SHARDS_UNASKED, false); /* before a reload sets it again */
+	if (aim == AIM_ACCEPT && !busy)
+		accept_taken = find_taken(word);
+	if (aim == AIM_ACCEPT && accept_taken != NOTHING_TAKEN)
+		aim = AIM_LOOK;			/* an accept that fails takes nothing */
+	held = Max(aim, AIM_TAKE);
+	if (aim == AIM_ACCEPT || ((anew || (word & SF_NODE_HELD) == 0) &&
+							  !is_decided((word & SF_NODE_COPIED) != 0,
+										  (word & SF_NODE_SEEN) != 0)))
+		hold_node(word, (word & SF_NODE_HELD) != 0 ? held : aim);
 	for (int i = 0; i < sf_shmem->nshards; i++)
 	{
 		if (sf_shard_is_open(i) &&
-			(accepting || (is_held(i) ? anew : !decided)))
-			hold_shard(i, accepting);
+			(aim == AIM_ACCEPT || (is_held(i) ? anew : !decided)))
+			hold_shard(i, is_held(i) ? held : aim);
 	}
 	if (!busy)
 		identity->file = sf_lock_file();
@@ -699,6 +773,52 @@ hold_all(bool accepting)
 	return !busy;
 }
 
+/* If a timeout or a cancel ends the wait, tell the client what it was. */
+static void
+explain_busy(void *arg)
+{
+	int			code = geterrcode();
+
+	if (code != ERRCODE_QUERY_CANCELED && code != ERRCODE_LOCK_NOT_AVAILABLE)
+		return;
+	sf_stats_count(SF_STAT_REFUSED_WAIT);
+	errcontext("waiting for file \"%s\", which another process has locked",
+			   sf_lock_name());
+}
+
+/*
+ * The same, until the file is not busy.  With snowflake.copy_check = 'off' a
+ * call does not wait.
+ */
+static void
+hold_all_patiently(Aim aim)
+{
+	ErrorContextCallback callback = {
+		.previous = error_context_stack, .callback = explain_busy
+	};
+
+	error_context_stack = &callback;
+	while (!hold_all(aim) &&
+		   (aim == AIM_ACCEPT || sf_copy_check != SF_CHECK_OFF))
+		CHECK_FOR_INTERRUPTS();
+	error_context_stack = callback.previous;
+}
+
+/*
+ * For the functions below, see which numbers another server has now.  Return
+ * false if a call would wait, because the file is busy.
+ */
+bool
+sf_identity_look(void)
+{
+	uint64		unknown = SF_NODE_HELD | SF_NODE_SEEN;
+
+	if (hold_all(AIM_LOOK) || follows() || sf_copy_check == SF_CHECK_OFF)
+		return true;
+	return ((find_node() & unknown) != 0 || sf_settings_leases()) &&
+		(find_shard(is_missing) < 0 || has_flag(SF_SHARDS_SEEN));
+}
+
 /*
  * Return true if this is a copy that nobody has accepted, or another server
  * with these data was seen running with the node id or shards of this one.
@@ -706,9 +826,9 @@ hold_all(bool accepting)
 bool
 sf_identity_is_copy(void)
 {
-	(void) hold_all(false);
-	return (find_node() & SF_NODE_SHARED) != 0 ||
-		find_shard(shares_shard) >= 0;
+	return (makes_node_ids() && (find_node() & SF_NODE_SHARED) != 0) ||
+		(has_flag(SF_SHARDS_COPIED | SF_SHARDS_SEEN) &&
+		 find_shard(shares_shard) >= 0);
 }
 
 /*
@@ -725,19 +845,18 @@ sf_identity_primary(void)
 		(SfServerNumber) word : SF_NO_NUMBER;
 }
 
-/* Look, and return true if IDs are refused since another server has them. */
+/* Return true if IDs are refused here because another server has them. */
 bool
 sf_identity_refuses_node(void)
 {
-	(void) hold_all(false);
-	return refuses_node(find_node());
+	return makes_node_ids() && refuses_node(find_node());
 }
 
 bool
 sf_identity_refuses_shards(void)
 {
-	(void) hold_all(false);
-	return find_shard(refuses_shard) >= 0;
+	return has_flag(SF_SHARDS_COPIED | SF_SHARDS_SEEN) &&
+		find_shard(refuses_shard) >= 0;
 }
 
 /* Refuse IDs of a number that another server has, too.  SQLSTATE 55000 */
@@ -788,7 +907,7 @@ record(uint64 word)
 	take(word, true);
 	if ((word & SF_NODE_SHARED) == 0 && is_shared((SfServerNumber) word))
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
-					 "If that server runs again, both issue the same IDs.",
+					 "If that server runs on another machine, both issue the same IDs.",
 					 sf_identity_promoted_remedy(),
 					 "this server makes IDs with node id %u, which a server that it was copied from had, too",
 					 sf_server_number_value((SfServerNumber) word));
@@ -804,8 +923,7 @@ sf_identity_require_slowly(SfServerNumber node)
 	if ((word & SF_NODE_HELD) == 0 &&
 		((word & SF_NODE_SEEN) == 0 || may_look()))
 	{
-		if (!hold_all(false))
-			return false;
+		hold_all_patiently(AIM_TAKE);
 		word = find_node();
 	}
 	if ((SfServerNumber) word != node)
@@ -813,7 +931,8 @@ sf_identity_require_slowly(SfServerNumber node)
 	if (refuses_node(word))
 		refuse_copy((word & SF_NODE_COPIED) != 0, (word & SF_NODE_SEEN) != 0,
 					"node id", sf_server_number_value(node));
-	if ((word & (SF_NODE_HELD | SF_NODE_SEEN)) == 0)
+	if ((word & (SF_NODE_HELD | SF_NODE_SEEN)) == 0 &&
+		sf_copy_check != SF_CHECK_OFF)
 		return false;			/* it is another one, or known, meanwhile */
 	if ((word & SF_NODE_SHARED) == 0)
 		record(word);
@@ -828,9 +947,10 @@ sf_identity_require_shard_slowly(uint32 shard)
 	sf_require_shard(shard);
 	if (sf_identity_server() == 0)
 		return;
-	while (!is_held(shard) && (!has_flag(SF_SHARDS_SEEN) || may_look()) &&
-		   !hold_all(false))
-		CHECK_FOR_INTERRUPTS();
+	if (!is_held(shard) &&
+		(!has_flag(SF_SHARDS_SEEN) || has_flag(SF_SHARDS_UNASKED) ||
+		 may_look()))
+		hold_all_patiently(AIM_TAKE);
 	if (refuses_shard(shard))
 		refuse_copy(copied, !(copied && sf_copy_check == SF_CHECK_ERROR),
 					"shard", shard);
@@ -863,7 +983,7 @@ sf_identity_may_become(SfServerNumber node)
 	read_list();
 	sf_lock_open();
 	lock = sf_lock_is_busy(false) ? LOCK_LEFT :
-		hold(node, is_listed(node), false);
+		hold(node, is_listed(node), AIM_TAKE);
 	sf_lock_close();
 	return lock != LOCK_TAKEN;
 }
@@ -872,7 +992,6 @@ sf_identity_may_become(SfServerNumber node)
 bool
 sf_identity_runs_twice(void)
 {
-	(void) hold_all(false);
 	return (find_node() & SF_NODE_SEEN) != 0;
 }
 
@@ -888,28 +1007,35 @@ sf_identity_accept(void)
 	SfIdentity *identity = &sf_shmem->identity;
 	uint64		word;
 	SfServerNumber node;
-	bool		taken;
 	int			shard;
 
-	while (!hold_all(true))
-		CHECK_FOR_INTERRUPTS();
+	accept_taken = NOTHING_TAKEN;
+	hold_all_patiently(AIM_ACCEPT);
 	word = find_node();
 	node = (SfServerNumber) word;
-	taken = (word & SF_NODE_HELD) == 0;
 	shard = find_shard(is_missing);
-	if (taken || shard >= 0)
+	/* what a reload has brought meanwhile may be taken, too */
+	if (accept_taken == NOTHING_TAKEN && shard >= 0)
+		accept_taken = SF_SHARD_LOCK + shard;
+	if (accept_taken == NOTHING_TAKEN && makes_node_ids() &&
+		(word & SF_NODE_HELD) == 0)
+		accept_taken = node;
+	if (accept_taken != NOTHING_TAKEN)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot accept this copy while another server with these data runs"),
 				 errdetail("That server runs on this machine, and has taken %s %u: it keeps that until it is stopped. Restart this server after that, if it is to have it.",
-						   taken ? "node id" : "shard",
-						   taken ? sf_server_number_value(node) :
-						   (uint32) shard),
+						   accept_taken < SF_SHARD_LOCK ? "node id" : "shard",
+						   accept_taken < SF_SHARD_LOCK ?
+						   sf_server_number_value((SfServerNumber) accept_taken) :
+						   (uint32) (accept_taken - SF_SHARD_LOCK)),
 				 errhint("%s", sf_identity_copy_remedy())));
 	(void) write_marker(ERROR);
 	(void) write_list(word, true, ERROR);
-	(void) pg_atomic_compare_exchange_u64(&identity->node, &word,
-										  node | SF_NODE_HELD);
+	while ((SfServerNumber) word == node &&
+		   !pg_atomic_compare_exchange_u64(&identity->node, &word,
+										   node | (word & SF_NODE_HELD)))
+		;
 	set_flag(SF_SHARDS_COPIED | SF_SHARDS_SEEN, false);
-	(void) hold_all(false);
+	(void) hold_all(AIM_TAKE);
 }

@@ -18,6 +18,7 @@
 extern void sf_identity_at_start(void);
 extern uint64 sf_identity_server(void);
 extern SfServerNumber sf_identity_primary(void);
+extern bool sf_identity_look(void);
 extern bool sf_identity_runs_twice(void);
 extern bool sf_identity_is_copy(void);
 extern bool sf_identity_refuses_node(void);
@@ -72,8 +73,9 @@ extern void sf_lock_open(void);
 extern void sf_lock_close(void);
 extern bool sf_lock_is_busy(bool seen);
 extern uint64 sf_lock_file(void);
+extern const char *sf_lock_name(void);
 extern bool sf_lock_is_free(uint64 number, const SfServers *list);
-extern bool sf_lock_take(uint64 number, bool standby);
+extern int64 sf_lock_take(uint64 number, bool standby);
 extern int	sf_lock_seen(void);
 
 /* node.c: the configured node of this server */

@@ -37,7 +37,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "common/pg_prng.h"
 #include "layout/ranges.h"
+#include "miscadmin.h"
+#include "pgstat.h"
 #include "runtime/log.h"
 #include "storage/fd.h"
 #include "storage/pg_shmem.h"
@@ -51,16 +55,25 @@
 typedef struct Server
 {
 	uint64		number;			/* sf_identity_server() */
-	int			segment;		/* of shared memory, + 1 */
+	int64		life;			/* of its shared memory */
+	int64		began;			/* when the kernel made that */
+	int			segment;		/* of the kernel's, + 1 */
 } Server;
 
 typedef struct Entry
 {
 	Server		server[SERVERS];	/* the first one makes IDs; standbys
 									 * follow */
+	int64		taken_over_ms;	/* when that last came from another one, whose
+								 * IDs may be ahead of this time; 0: never */
 } Entry;
 
-/* The file while this process has it locked; otherwise why not. */
+static uint32 wait_event_entries = 0;
+
+/*
+ * The file while this process has it locked; otherwise why not.  Its random
+ * number is where the entry before the first one would be.
+ */
 #define NO_FILE		(-1)		/* there is none: nobody is seen */
 #define BUSY		(-2)
 static int	file = NO_FILE;
@@ -68,15 +81,18 @@ static uint64 file_number;		/* 0 if something could not be written */
 static char name[MAXPGPATH];
 
 static int	seen_pid = 0;
-static bool taken_over;
 
+/* Log once in each look; any process may have failed. */
 static void
 log_failure(int elevel)
 {
+	sf_shmem->identity.file = 0;
+	if (file_number == 0)
+		return;
 	ereport(elevel,
 			(errcode_for_file_access(),
 			 errmsg("could not use file \"%s\": %m", name)));
-	(void) sf_log_file(false, name, "Until snowflake_status() succeeds in it, or this server is restarted, copies of its data directory on this machine may not be noticed.");
+	(void) sf_log_file(false, name, "Until snowflake_status() or a restart succeeds in it, copies of this data directory on this machine may not be noticed.");
 	file_number = 0;
 }
 
@@ -95,10 +111,7 @@ open_file(void)
 						   O_CLOEXEC, S_IRUSR | S_IWUSR);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 		st.st_uid == geteuid())
-	{
-		file_number = st.st_ino;
 		return fd;
-	}
 	if (fd >= 0)
 	{
 		close(fd);
@@ -118,34 +131,62 @@ sf_lock_begin(uint64 family)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	struct stat namespace;
+	struct shmid_ds memory;
+	int			segment = shmget((key_t) UsedShmemSegID, 0, 0);
 	int			fd;
 
 	identity->family = family;
 	if (stat("/proc/self/ns/ipc", &namespace) == 0)
 		identity->namespace = namespace.st_ino;
-	identity->segment = shmget((key_t) UsedShmemSegID, 0, 0) + 1;
+	file_number = 1;
 	fd = open_file();
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		return;
+	close(fd);
+	if (segment < 0 || shmctl(segment, IPC_STAT, &memory) != 0)
+		log_failure(LOG);
 	else
-		identity->segment = 0;
+	{
+		identity->began = memory.shm_ctime;
+		pg_write_barrier();
+		identity->segment = segment + 1;
+	}
+}
+
+/* Read the number of the file that this process has locked, or give it one. */
+static void
+identify_file(void)
+{
+	if (pread(file, &file_number, sizeof(file_number), 0) ==
+		sizeof(file_number) && file_number != 0)
+		return;
+	file_number = pg_prng_uint64(&pg_global_prng_state) | 1;
+	if (pwrite(file, &file_number, sizeof(file_number), 0) !=
+		sizeof(file_number))
+		log_failure(LOG);
 }
 
 /*
  * Lock the file for the functions below.  Nothing may throw an error until
- * sf_lock_close().
+ * sf_lock_close(); no interrupt does, which a line in the log would serve.
  */
 void
 sf_lock_open(void)
 {
-	int			fd = sf_shmem->identity.segment == 0 ? NO_FILE : open_file();
+	uint32		event = IsUnderPostmaster ?
+		sf_wait_event(&wait_event_entries, "SnowflakeNodeId") : 0;
+	int			fd;
 
 	Assert(file < 0);
+	HOLD_INTERRUPTS();
+	if (sf_shmem->identity.segment != 0)
+		file_number = 1;
+	fd = sf_shmem->identity.segment == 0 ? NO_FILE : open_file();
 	file = fd;
+	pgstat_report_wait_start(event);
 	if (fd == BUSY)
 		pg_usleep(PATIENCE * 1000L);
 	seen_pid = 0;
-	taken_over = false;
 	for (int ms = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0; ms++)
 	{
 		if (ms < PATIENCE)
@@ -156,6 +197,9 @@ sf_lock_open(void)
 			file = fd = BUSY;
 		}
 	}
+	pgstat_report_wait_end();
+	if (file >= 0)
+		identify_file();
 }
 
 void
@@ -164,6 +208,7 @@ sf_lock_close(void)
 	if (file >= 0)
 		close(file);
 	file = NO_FILE;
+	RESUME_INTERRUPTS();
 }
 
 /*
@@ -183,6 +228,12 @@ sf_lock_file(void)
 	return file_number;
 }
 
+const char *
+sf_lock_name(void)
+{
+	return name;
+}
+
 /*
  * Return true if this is another server, and lives.  A server that ends in
  * order removes its memory, though a process may still have it that somebody
@@ -196,7 +247,7 @@ is_alive(const Server *server)
 	if (server->segment == 0 ||
 		server->segment == sf_shmem->identity.segment ||
 		shmctl(server->segment - 1, IPC_STAT, &memory) != 0 ||
-		memory.shm_nattch == 0
+		memory.shm_nattch == 0 || memory.shm_ctime != server->began
 #ifdef SHM_DEST
 		|| ((memory.shm_perm.mode & SHM_DEST) != 0 &&
 			server->number == sf_identity_server())
@@ -212,7 +263,7 @@ find_entry(uint64 number, Entry *entry)
 {
 	uint64		index = number < SF_SHARD_LOCK ? SF_RANGES_MAX + number :
 		number - SF_SHARD_LOCK;
-	off_t		at = (off_t) (index * sizeof(*entry));
+	off_t		at = (off_t) ((index + 1) * sizeof(*entry));
 
 	memset(entry, 0, sizeof(*entry));
 	if (file >= 0)
@@ -241,33 +292,40 @@ sf_lock_is_free(uint64 number, const SfServers *list)
 	return true;
 }
 
+/* Return true if these data have been that server, or know when it ended. */
+static bool
+is_known(const Server *server)
+{
+	return server->segment == 0 || server->number == sf_identity_server() ||
+		(server->life != 0 && server->life == sf_shmem->shutdown_life);
+}
+
 /*
  * Take a number that is free, until the server ends; or, for a standby, let
- * no copy of it take it.  Return true if it is the first one since
- * sf_lock_open() that another server has had.
+ * no copy of it take it.  Return when it last came from another server, whose
+ * IDs may be ahead of that time; 0: never.  A restart soon after that returns
+ * it again, since the last life may have left nothing else.
  */
-bool
+int64
 sf_lock_take(uint64 number, bool standby)
 {
 	Entry		entry;
 	off_t		at = find_entry(number, &entry);
 	int			slot = standby ? 1 : 0;
 	Server	   *own;
-	bool		first = false;
 
 	while (standby && slot < SERVERS - 1 && is_alive(&entry.server[slot]))
 		slot++;
 	own = &entry.server[slot];
-	if (!standby && own->segment != 0 && own->number != sf_identity_server())
-	{
-		first = !taken_over;
-		taken_over = true;
-	}
+	if (!standby && !is_known(own))
+		entry.taken_over_ms = sf_clock_wall_ms();
 	own->number = sf_identity_server();
+	own->life = sf_shmem->life;
+	own->began = sf_shmem->identity.began;
 	own->segment = sf_shmem->identity.segment;
 	if (file >= 0 && pwrite(file, &entry, sizeof(entry), at) != sizeof(entry))
 		log_failure(LOG);
-	return first;
+	return standby ? 0 : entry.taken_over_ms;
 }
 
 /* Return the process that began the server that was seen last, or 0. */

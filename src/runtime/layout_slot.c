@@ -233,6 +233,19 @@ sf_layout_slots_raise(int64 floor_ms)
 		raise_slot(i, &layout, floor_ms);
 }
 
+/* Raise every counter above what another server may have made by now. */
+void
+sf_layout_slots_raise_above(int64 now_ms)
+{
+	SfLayout	layout;
+
+	sf_counter_raise(&sf_shmem->raised_ms,
+					 now_ms + SF_MAX_DRIFT_MS + 2 * SF_MAX_TICK_MS);
+	pg_memory_barrier();
+	for (int i = 0; sf_layout_slot_read(i, &layout); i++)
+		raise_slot(i, &layout, now_ms + sf_settings_farthest_ms(&layout));
+}
+
 /*
  * Skip the rest of the tick that each counter has reached, and one position
  * more, so that a counter at the end of a tick is skipped to a later one.

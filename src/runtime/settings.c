@@ -543,7 +543,7 @@ define_limits(void)
 	DefineCustomIntVariable("snowflake.max_clock_drift",
 							"How far an ID's timestamp may be ahead of the wall clock.",
 							"Rounded up to whole ticks. When the sequence of a tick is full, calls take the next ticks, up to this far ahead.",
-							&sf_max_clock_drift, 5, 0, 1000,
+							&sf_max_clock_drift, 5, 0, SF_MAX_DRIFT_MS,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_clock_wait",
 							"How long a call may sleep for the wall clock before it fails.",

@@ -151,6 +151,9 @@ sf_settings_end_tick_of(uint64 right)
 		(int64) (right >> sf_node_layout.node_bits);
 }
 
+/* the largest snowflake.max_clock_drift */
+#define SF_MAX_DRIFT_MS	1000
+
 /* Return the allowed drift in ticks, rounded up. */
 static inline int64
 sf_settings_drift_ticks(const SfLayout *layout)
@@ -158,6 +161,16 @@ sf_settings_drift_ticks(const SfLayout *layout)
 	if (layout->tick_ms == 1)
 		return sf_max_clock_drift;
 	return (sf_max_clock_drift + layout->tick_ms - 1) / layout->tick_ms;
+}
+
+/*
+ * Return by how many ms the IDs that any server has made are less ahead of its
+ * clock: it counts the drift in ticks.
+ */
+static inline int64
+sf_settings_farthest_ms(const SfLayout *layout)
+{
+	return (SF_MAX_DRIFT_MS / layout->tick_ms + 2) * layout->tick_ms;
 }
 
 /*

@@ -94,13 +94,17 @@ typedef struct SfLeasing
 /* SfIdentity.shards: all are this server's own, or */
 #define SF_SHARDS_OWN		0
 #define SF_SHARDS_COPIED	1	/* another server's, and not accepted yet */
-#define SF_SHARDS_SEEN		2	/* another server has the lock of one */
+#define SF_SHARDS_UNASKED	4	/* a reload opened some while the file of
+								 * entries was busy */
+#define SF_SHARDS_SEEN		2	/* another server had the lock of one when
+								 * this one looked */
 
 /* SfIdentity.node is an SfServerNumber, and: */
 #define SF_NODE_COPIED		(UINT64CONST(1) << 32)	/* another server's, and
 													 * not accepted yet */
-#define SF_NODE_SEEN		(UINT64CONST(1) << 33)	/* another server has its
-													 * lock */
+#define SF_NODE_SEEN		(UINT64CONST(1) << 33)	/* another server had its
+													 * lock when this one
+													 * looked */
 #define SF_NODE_SHARED		(SF_NODE_COPIED | SF_NODE_SEEN)
 #define SF_NODE_RECORDED	(UINT64CONST(1) << 34)	/* the list of servers has
 													 * it, and it is used */
@@ -123,14 +127,17 @@ typedef struct SfIdentity
 	SfServerNumber original;	/* the node before the start */
 	uint32		control;		/* checksum of pg_control at the start: later,
 								 * a failure to read it would throw an error */
-	bool		follows;		/* it began as a standby, and has made no ID */
+	bool		follows;		/* it began as a standby, and is not known to
+								 * be promoted */
 	bool		marked;			/* it has its marker */
 	bool		promoted;		/* it began as a standby */
 	int			segment;		/* this shared memory, + 1 */
+	int64		began;			/* when the kernel made that */
 	uint64		file;			/* where what it holds was written */
 	uint64		family;			/* of the servers with these data */
 	uint64		namespace;		/* in which the segments have numbers */
-	pg_atomic_uint64 looked_ms; /* the same for what another server has */
+	pg_atomic_uint64 looked_ms; /* time of the last look at what is refused;
+								 * monotonic */
 	pg_atomic_uint32 held_shards[SF_SHARDS_WORDS];	/* locks, until it ends */
 	char		reason[MAXPGPATH + 64]; /* why it is another server */
 } SfIdentity;
@@ -365,6 +372,7 @@ extern int	sf_layout_slot_of(const SfLayout *layout);
 extern int	sf_layout_slots_counted(void);
 extern bool sf_layout_slot_read(int slot, SfLayout *layout);
 extern void sf_layout_slots_raise(int64 floor_ms);
+extern void sf_layout_slots_raise_above(int64 now_ms);
 extern void sf_layout_slots_pass_ticks(void);
 extern int64 sf_layout_slots_close(void);
 extern int64 sf_layout_slots_issued_below(void);

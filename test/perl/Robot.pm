@@ -69,7 +69,7 @@ sub things_in
 		|(?<psql>\\password[ ](?:\w+|"(?:[^"]|"")*"))
 		|(?<shell>\bkill[ ]-\w+[ ]\d+)
 		|(?<shell>\bexport[ ]ETCDCTL_[^;]+;(?:[ ]etcdctl[ ][^;\n]+(?:;|$))+)
-		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl)[ ](?:[^"]|"[^" ]*")*)"/gxs)
+		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl|ls|lslocks)[ ](?:[^"]|"[^" ]*")*)"/gxs)
 	{
 		my ($kind) = keys %+;
 

@@ -103,7 +103,7 @@ refused($copy, $accept, '55000', $runs, 'it cannot be accepted while the origina
 refuses($copy, 'which changes nothing');
 $primary->stop;
 my ($status, undef, $err) = $copy->psql('postgres', $accept);
-like($err, qr/WARNING:  this server now counts as the only one .*DETAIL:  .* was not seen on this machine.*HINT:  If one of them may run, choose/s,
+like($err, qr/WARNING:  this server now counts as the only one .*DETAIL:  No other one is seen on this machine now.*HINT:  If one of them may run, choose/s,
 	'accepted when the original has gone, it says what follows');
 like(query($copy, $next), qr/^\d+$/, 'accepted, it makes IDs');
 ($status, undef, $err) = $copy->psql('postgres', $accept);

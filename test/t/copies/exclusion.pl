@@ -10,6 +10,7 @@ use Load;
 use POSIX qw(mkfifo);
 use PostgreSQL::Test::Cluster;
 use Rivals;
+use Robot;
 use Time::HiRes qw(time);
 
 my $both = 'SELECT snowflake_nextval(), snowflake_shard_nextval(5)';
@@ -167,6 +168,11 @@ is_refused($copy, 'after a reload');
 is(query($copy, 'SELECT snowflake_shard_nextval(7) > 0'), 't', '... which brings another shard');
 $copy->restart;
 makes($copy, 'a restart decides anew');
+$copy->append_conf('postgresql.conf', 'snowflake.max_clock_wait = 5ms');
+$copy->restart;
+like(query($copy, $both), qr/^\d+\|\d+$/, '... and does not wait for what it made before');
+$copy->append_conf('postgresql.conf', 'snowflake.max_clock_wait = 5s');
+$copy->restart;
 $rivals->begin($copy);
 $original->start;
 is_refused($original, 'the original, beside this copy');
@@ -361,6 +367,13 @@ $rivals->begin($original);
 $copy->start;
 is_refused($copy, '... so a copy that starts');
 $copy->stop;
+$rivals->end($original, 'the file is emptied');
+truncate $file, 0 or die "$file: $!";
+is(query($original, $status), 'ok', 'the file was emptied: the status writes it anew');
+$rivals->begin($original);
+$copy->start;
+is_refused($copy, '... so a copy that starts');
+$copy->stop;
 $rivals->end($original, 'the file is removed again');
 unlink $file or die "$file: $!";
 $copy->start;
@@ -387,10 +400,15 @@ foreach my $row (
 	$original->stop;
 	unlink $file;
 	$put->() or die "$file: $!";
-	like(started($original), qr/SF403: could not write file "\Q$file\E"\n.*DETAIL:  Until snowflake_status\(\) succeeds in it, or this server is restarted, copies of its data directory/,
+	like(started($original), qr/SF403: could not write file "\Q$file\E"\n.*DETAIL:  Until snowflake_status\(\) or a restart succeeds in it, copies of this data directory/,
 		"$what in place of the file: the log says what follows");
 	makes($original, "$what in place of the file");
-	$remove ? $remove->() : unlink $file or die "$file: $!";
+	my $row = query($original, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'copied data directory'});
+	like($row, qr{^warning\|file "\Q$file\E" cannot be used: }, '... and the status warns');
+	follow_remedies(sub { query($original, $status) eq 'ok' ? '' : remedy_of($original, 'copied data directory') },
+		node => $original, name => $what, says => qr{ls -ld \Q$file\E; df /dev/shm},
+		types => 'do what the HINT of SF403',
+		hands => [ qr/do what the HINT of SF403/ => sub { $remove ? $remove->() : unlink $file or die "$file: $!" } ]);
 	is(query($original, $status), 'ok', "$what is removed: the status");
 	ok(-f $file && -s $file, '... makes the file');
 }
@@ -398,6 +416,23 @@ ok(!-e "$tmp/target", 'nothing was made where the link leads');
 $copy->start;
 is_refused($copy, 'a copy that starts now');
 $copy->stop;
+
+# ---- the kernel has given the number of a server's memory to another one's ----
+
+$original->stop;
+my $other = PostgreSQL::Test::Cluster->new('other');
+$other->init;
+$other->start;
+my ($segment) = (split /\n/, slurp_file($other->data_dir . '/postmaster.pid'))[6] =~ /(\d+)\s*$/;
+
+# in the entry of node id 1, whose number is 2: see src/identity/lock.c
+open(my $entry, '+<', $file) or die "$file: $!";
+seek $entry, (65536 + 2 + 1) * 264 + 24, 0;
+print $entry pack('l', $segment + 1);
+close $entry or die $!;
+$original->start;
+makes($original, 'beside a server that has nothing to do with it');
+$other->stop;
 
 # ---- another process has the file locked ----
 
@@ -415,10 +450,24 @@ my $begun = time;
 unlike(started($original), qr/SF401/, 'another process has the file locked: nobody was seen');
 my $took = time - $begun;
 ok($took < 60, "a start with 1,000 shards ends all the same, in $took s");
-refused($original, "SET statement_timeout = '1s'; $_", '57014', qr/canceling statement/, "a call waits, and may be cancelled: $_")
+refused($original, "SET statement_timeout = '1s'; $_", '57014',
+	qr/canceling statement.*CONTEXT:  waiting for file "\Q$file\E", which another process has locked\n/s, "a call waits, and may be cancelled: $_")
   foreach $next, 'SELECT snowflake_shard_nextval(999)';
-isnt(query($original, $status), 'ok', 'as the status says');
-close $lock;
+my $waiting = $original->background_psql('postgres');
+$waiting->query_until(qr//, "$next;\n");
+ok($original->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND wait_event IN ('Extension', 'SnowflakeNodeId')}), '... as pg_stat_activity does');
+my $locked = query($original, q{SELECT string_agg(status || ': ' || remedy, E'\n') FROM snowflake_status() WHERE check_name IN ('copied data directory', 'node id', 'shards') AND status <> 'ok'});
+like($locked, qr/^error: See which process that is/, '... and the status, in one row');
+$copy->append_conf('postgresql.conf', "snowflake.copy_check = 'off'");
+$copy->start;
+like(query($copy, $both), qr/^\d+\|\d+$/, '... but with copy_check = off it does not wait');
+$copy->stop;
+$copy->append_conf('postgresql.conf', "snowflake.copy_check = 'warn'");
+follow_remedies(sub { query($original, $status) eq 'ok' ? '' : remedy_of($original, 'copied data directory') },
+	node => $original, name => 'the file is locked', says => qr/\b$$ +FLOCK\b/, types => 'and end it, or let it go on.',
+	hands => [ qr/let it go on/ => sub { close $lock } ]);
+$waiting->query('SELECT 1');
+$waiting->quit;
 gets($original, 'once the file is free, the server gets its numbers');
 give($original, 'snowflake.shards', '5-6');
 $rivals->begin($original);
@@ -473,7 +522,57 @@ my $of_big = server_from('of_big', $big, 'big', ["snowflake.copy_check = 'warn'"
 $of_big->start;
 refused($of_big, $next, '55000', qr/has taken node id 2000000:/, '... so a copy is refused');
 like(query($big, $next), qr/^\d+$/, '... and its original is not');
+$of_big->stop;
+
+# ... and of one that a reload brings
+my $postmaster = (split /\n/, slurp_file($big->data_dir . '/postmaster.pid'))[0];
+system_or_bail('prlimit', '--pid', $postmaster, "--fsize=$limit:");
+give($big, 'snowflake.node_id', 2000001);
+system_or_bail('prlimit', '--pid', $postmaster, '--fsize=unlimited:');
+is(query($big, $status), 'ok', 'a reload brought a node id while there was no room: the status takes it');
+$of_big->append_conf('postgresql.conf', "snowflake.node_id = '2000001'");
+$of_big->start;
+refused($of_big, $next, '55000', qr/has taken node id 2000001:/, '... so a copy is refused');
 $_->stop foreach $of_big, $big;
+
+# ---- shards ----
+
+# a reload opens one while the file is locked, after another one was refused
+my $asks = start_server('asks', 'max_wal_senders = 5', "snowflake.shards = '3'");
+$asks->backup('asks');
+my $has = server_from('has', $asks, 'asks', ["snowflake.copy_check = 'warn'"]);
+$asks->stop;
+$_->start foreach $has, $asks;
+my $of = 'SELECT snowflake_shard_nextval';
+refused($asks, "$of(3)", '55000', qr/has taken node id 1|has taken shard 3/, 'a shard that a copy has');
+open($lock, '+<', entries($asks)) or die $!;
+flock($lock, LOCK_EX) or die $!;
+give($asks, 'snowflake.shards', '3,7');
+close $lock;
+like(query($asks, "$of(7)"), qr/^\d+$/, '... a reload has opened another while the file was locked: that one is taken');
+$_->stop foreach $has, $asks;
+
+# an accept that fails since one of them is taken
+$has->append_conf('postgresql.conf', "snowflake.node_id = '8'");
+$has->start;
+my $strict = server_from('strict', $asks, 'asks', ["snowflake.copy_check = 'error'"]);
+$strict->start;
+refused($strict, $accept, '55000', qr/That server runs on this machine, and has taken shard 3:/, 'an accept fails, since a shard is taken');
+$asks->start;
+like(query($asks, $next), qr/^\d+$/, '... and has not taken the node id');
+$_->stop foreach $strict, $has, $asks;
+
+# servers whose layout has no node
+my $nodeless = start_server('nodeless', 'max_wal_senders = 5', "snowflake.layout = 'mastodon'", "snowflake.node_id = ''", "snowflake.shards = '1'");
+$nodeless->backup('nodeless');
+my $disjoint = server_from('disjoint', $nodeless, 'nodeless', [ "snowflake.shards = '2'", "snowflake.copy_check = 'warn'" ]);
+$disjoint->start;
+like(query($disjoint, "$of(2)"), qr/^\d+$/, 'a layout without a node: a copy with other shards');
+refused($disjoint, $next, '55000', qr/has taken node id 0:/, '... makes no others');
+(undef, undef, my $warned) = $disjoint->psql('postgres', $accept);
+like($warned, qr/^\S+ WARNING:  this server now counts as the only one/, '... is accepted');
+is(query($disjoint, $status), 'ok', '... and the status is ok');
+$_->stop foreach $disjoint, $nodeless;
 
 # ---- IDs that are ahead of the clock ----
 
@@ -485,11 +584,22 @@ $waits->start;
 $ahead->wait_for_catchup($waits, 'replay');
 $waits->promote;
 refused($waits, $next, '55000', $taken, 'a promoted standby beside its primary');
+$ahead->stop;
+isnt(query($waits, $status), 'error', 'the primary has ended, as the status sees');
+$ahead->start;
+like(query($ahead, $next), qr/^\d+$/, '... which takes nothing: the primary has its number again');
 my $highest = query($ahead, 'SELECT max(snowflake_nextval()) FROM generate_series(1, 60000)');
 $ahead->stop('immediate');
 my $lowest;
 wait_until { (undef, $lowest) = $waits->psql('postgres', $next); $lowest =~ /^\d+$/ } 'its primary has ended, and it makes no ID';
 cmp_ok($lowest, '>', $highest, 'when that ends, it begins above the IDs that were ahead of the clock');
+$waits->stop;
+$ahead->start;
+$highest = query($ahead, 'SELECT max(snowflake_nextval()) FROM generate_series(1, 60000)');
+$ahead->stop('immediate');
+$waits->start;
+$waits->restart;
+cmp_ok(query($waits, $next), '>', $highest, '... also after a restart before its first ID');
 $waits->stop;
 
 $rivals->check;
