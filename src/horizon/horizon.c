@@ -238,7 +238,8 @@ typedef struct Question
 typedef struct Kept
 {
 	Question	question;		/* the key: must be first */
-	uint64		answer;			/* SF_NONE: nothing yet */
+	uint64		position;		/* SF_NONE: nothing yet */
+	int64		id;				/* of this node; -1: nothing yet */
 } Kept;
 
 /* A snapshot, with its transaction IDs extended by their epoch. */
@@ -548,11 +549,11 @@ kept_answers(void)
  * A statement may ask again, for each row, with the same snapshot, and must
  * get the same answer: with a later answer, it would return a row after it has
  * skipped one with a smaller ID.  A cursor may ask again until the transaction
- * ends, so every answer is kept until then.  Each takes about 40 bytes.
+ * ends, so every answer is kept until then.  Each takes about 50 bytes.
  */
-static uint64
-ask_bound(int shard, int slot, const SfLayout *layout,
-		  pg_atomic_uint64 *counter)
+static Kept *
+ask(int shard, int slot, const SfLayout *layout,
+	pg_atomic_uint64 *counter)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	Question	question = {
@@ -570,14 +571,17 @@ ask_bound(int shard, int slot, const SfLayout *layout,
 	Assert(shard != SF_NO_SHARD ||
 		   (slot == 0) == (layout == &sf_node_layout));
 	if (!found)
-		kept->answer = SF_NONE;
-	if (kept->answer == SF_NONE)
+	{
+		kept->position = SF_NONE;
+		kept->id = -1;
+	}
+	if (kept->position == SF_NONE)
 	{
 		View		view = view_of(snapshot);
 
-		kept->answer = compute_bound(&view, layout, counter);
+		kept->position = compute_bound(&view, layout, counter);
 	}
-	return kept->answer;
+	return kept;
 }
 
 /* ---- the SQL functions ---- */
@@ -707,12 +711,17 @@ horizon_of(int slot, const SfLayout *layout)
 {
 	pg_atomic_uint64 *counter = sf_layout_slot_counter(slot);
 	uint64		position = sf_counter_position(counter);
+	Kept	   *kept;
 
 	if (is_mixed(layout, position) &&
 		(int64) (position >> layout->sequence_bits) <
 		sf_layout_ms_to_tick(layout, sf_clock_wall_ms()))
 		sf_layout_slot_end_tick(slot, layout);
-	return to_node_id(layout, ask_bound(SF_NO_SHARD, slot, layout, counter));
+	kept = ask(SF_NO_SHARD, slot, layout, counter);
+	/* the node may change while the snapshot asks again */
+	if (kept->id < 0)
+		kept->id = to_node_id(layout, kept->position);
+	return kept->id;
 }
 
 /*
@@ -769,8 +778,8 @@ snowflake_shard_horizon(PG_FUNCTION_ARGS)
 	sf_require_shard(shard);
 	prepare();
 	PG_RETURN_INT64(to_id(&sf_shard_layout,
-						  ask_bound(shard, 0, &sf_shard_layout,
-									&sf_shard_counters[shard]),
+						  ask(shard, 0, &sf_shard_layout,
+							  &sf_shard_counters[shard])->position,
 						  (int64) shard <<
 						  sf_shard_layout.field[SF_SHARD].shift));
 }
@@ -790,8 +799,8 @@ sf_horizon_to_publish(int shard, int slot, const SfLayout *layout,
 	int64		mark;
 
 	prepare();
-	position = ask_bound(shard, slot, layout, shard == SF_ALL_SHARDS ? NULL :
-						 sf_layout_slot_counter(slot));
+	position = ask(shard, slot, layout, shard == SF_ALL_SHARDS ? NULL :
+				   sf_layout_slot_counter(slot))->position;
 	sf_mark_require();
 	mark = (int64) pg_atomic_read_u64(&sf_mark_attached->mark);
 	*highest = to_id(layout, (uint64) sf_layout_ms_to_tick(layout, mark) <<

@@ -103,6 +103,8 @@ is(query($primary, q{SELECT status FROM snowflake_status() WHERE check_name = 'n
 # most of these changes are over before the tick of a second is
 my $slow = start_server('slow', "snowflake.layout = 'timestamp:36 node:10 sequence:16 tick:1s epoch:2024-01-01'",
 	"snowflake.node_id = '1000'");
+my $snapshot = begin_session($slow, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT snowflake_horizon()');
+my $horizon = $snapshot->query_safe('SELECT snowflake_horizon()');
 foreach my $id (900, 800, 700, 600, 500, 400, 300, 200)
 {
 	my $last_id = query($slow, 'SELECT snowflake_nextval()');
@@ -110,6 +112,8 @@ foreach my $id (900, 800, 700, 600, 500, 400, 300, 200)
 	change_node($slow, $id);
 	cmp_ok(query($slow, 'SELECT snowflake_nextval()'), '>', $last_id, "a lower node id, $id, and a higher ID");
 }
+is($snapshot->query_safe('SELECT snowflake_horizon()'), $horizon, 'one snapshot has one horizon meanwhile');
+$snapshot->quit;
 $slow->stop;
 
 # ---- after a promotion ----
