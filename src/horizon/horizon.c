@@ -98,6 +98,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_subscription.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
 #include "fmgr.h"
@@ -118,6 +119,7 @@
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -418,14 +420,35 @@ find_range_of_prepared(TransactionId xid, SfPendingRange *range)
 	return !is_known(wide);
 }
 
+/*
+ * Return the subscription that has prepared this transaction, or NULL, and its
+ * transaction ID on the publisher, which will end it here, too.  If it is
+ * ended here before, the replication fails from then on.
+ */
+static char *
+find_subscription(const char *gid, TransactionId *xid)
+{
+	Oid			subscription;
+	int			end = 0;
+
+	if (sscanf(gid, "pg_gid_%u_%u%n", &subscription, xid, &end) != 2 ||
+		gid[end] != '\0')
+		return NULL;
+	return get_subscription_name(subscription, true);
+}
+
+/* Refuse these, and those of publishers: SQLSTATE 55000. */
 static void
-refuse_prepared(const StringInfo gids)
+refuse_prepared(const StringInfo gids, const StringInfo theirs)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("transactions that were prepared before the server started may still bring in IDs"),
 			 errdetail("Prepared transactions: %s.", gids->data),
-			 errhint("End each with COMMIT PREPARED or ROLLBACK PREPARED.")));
+			 errhint("End each with COMMIT PREPARED or ROLLBACK PREPARED%s%s.",
+					 theirs->len == 0 ? "" :
+					 "; but these on the publisher, or the replication fails for good:",
+					 theirs->data)));
 }
 
 /*
@@ -439,6 +462,7 @@ all_accounted_for(const View *view)
 	bool		sure = true;
 	SfPendingRange range;
 	StringInfoData gids;
+	StringInfoData theirs;
 	Prepared   *list;
 	int			count;
 
@@ -446,6 +470,7 @@ all_accounted_for(const View *view)
 		return true;
 
 	initStringInfo(&gids);
+	initStringInfo(&theirs);
 	list = list_prepared(&count);
 	for (uint32 i = 0; i < view->snapshot->xcnt; i++)
 	{
@@ -458,11 +483,20 @@ all_accounted_for(const View *view)
 		if (found == NULL)
 			sure = sure && TransactionIdIsInProgress(xid);
 		else if (found->database == MyDatabaseId)
+		{
+			TransactionId remote;
+			char	   *subscription = find_subscription(found->gid, &remote);
+
 			appendStringInfo(&gids, "%s%s", gids.len > 0 ? ", " : "",
 							 quote_literal_cstr(found->gid));
+			if (subscription != NULL)
+				appendStringInfo(&theirs, "%s %u of the subscription %s",
+								 theirs.len > 0 ? "," : "", remote,
+								 quote_identifier(subscription));
+		}
 	}
 	if (gids.len > 0)
-		refuse_prepared(&gids);
+		refuse_prepared(&gids, &theirs);
 	return sure;
 }
 
@@ -936,10 +970,17 @@ sf_horizon_end_holders(void)
 			find_range_of_prepared(list[i].xid, &range))
 		{
 			char	   *gid = quote_literal_cstr(list[i].gid);
+			TransactionId remote;
+			char	   *subscription = find_subscription(list[i].gid, &remote);
 
-			appendStringInfo(&ends,
-							 " COMMIT PREPARED %s; or ROLLBACK PREPARED %s;",
-							 gid, gid);
+			if (subscription != NULL)
+				appendStringInfo(&ends,
+								 " on the publisher of the subscription %s, the prepared transaction %u;",
+								 quote_identifier(subscription), remote);
+			else
+				appendStringInfo(&ends,
+								 " COMMIT PREPARED %s; or ROLLBACK PREPARED %s;",
+								 gid, gid);
 			most--;
 		}
 	}

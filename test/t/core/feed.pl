@@ -528,6 +528,20 @@ $a->query_safe('COMMIT');
 $publisher->wait_for_catchup('s');
 is(query($node, "SELECT string_agg(c::text, ' ' ORDER BY id) FROM t WHERE id < $ahead"),
 	'1 2', '... and its row comes later');
+
+# what a subscription has prepared ends with its transaction on the publisher
+my $of_s = query($node, 'SELECT oid FROM pg_subscription');
+query($node, "SELECT snowflake_create_feed(); SELECT snowflake_publish_horizon()");
+query($node, "BEGIN; INSERT INTO other VALUES (1); PREPARE TRANSACTION '$_'") foreach "pg_gid_${of_s}_745", 'pg_gid_1_746', "pg_gid_${of_s}_747 ";
+$node->stop;
+start_with_clock($node, 50);
+refused($node, $feed, '55000',
+	qr/HINT:  End each with COMMIT PREPARED or ROLLBACK PREPARED; but these on the publisher, or the replication fails for good: 745 of the subscription s\.$/m,
+	'what a subscription has prepared ends on the publisher');
+refused($node, 'SELECT snowflake_leave_feed()', '55006',
+	qr/end its last transactions:(?=.* on the publisher of the subscription s, the prepared transaction 745;)(?=.* COMMIT PREPARED 'pg_gid_1_746'; or)(?!.*PREPARED 'pg_gid_${of_s}_745')/,
+	'... also before this server leaves');
+query($node, "ROLLBACK PREPARED '$_'") foreach "pg_gid_${of_s}_745", 'pg_gid_1_746', "pg_gid_${of_s}_747 ";
 query($node, 'DROP SUBSCRIPTION s');
 
 $publisher->stop;
