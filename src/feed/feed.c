@@ -273,6 +273,14 @@ read_row(TupleTableSlot *slot)
 	return row;
 }
 
+/* Return the number and the name of a server. */
+char *
+sf_feed_show_server(const SfFeedRow *row)
+{
+	return psprintf(INT64_FORMAT " (%s)", row->server,
+					row->name == NULL ? "?" : row->name);
+}
+
 /* Order the rows by layout, and the least horizon first. */
 static int
 compare(const ListCell *a, const ListCell *b)
@@ -483,33 +491,41 @@ is_far_ahead(const SfFeedRow *row)
  * Refuse to join with a horizon that is below another: SQLSTATE 55000.  To
  * raise the mark instead would let whoever writes the table drive it into the
  * far future.  Which of two clocks is wrong, only a person knows.
+ *
+ * A server that is being taken out counts, too: readers may have gone as far
+ * as its horizon.
  */
 static void
 require_ahead(const List *rows, const SfLayout *layout, const char *text,
 			  int64 horizon)
 {
+	const SfFeedRow *highest = NULL;
 	ListCell   *cell;
+	int64		tick;
 
+	/* the last one of a layout has the highest */
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
-		int64		tick = sf_layout_tick(layout, row->horizon);
 
-		if (row->horizon <= horizon || strcmp(row->layout, text) != 0)
-			continue;
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this server is behind the feed, and cannot join yet"),
-				 errdetail("Server " INT64_FORMAT " has published horizon " INT64_FORMAT ", of %s. This server's is " INT64_FORMAT ".",
-						   row->server, row->horizon,
-						   sf_timefmt_show(sf_id_time_tick_ms(layout, tick)),
-						   horizon),
-				 is_far_ahead(row) ?
-				 errhint("Let no application connect here yet. If this server's clock is behind, correct it, and publish again. If it is right, the other server's was wrong: correct that, and take its row out here: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
-						 sf_extschema(), row->server) :
-				 errhint("Let no application connect here yet. Correct the clock if it is behind, and run, again and again if it is right: SELECT %s;",
-						 sf_feed_publish_call(text))));
+		if (row->horizon > horizon && strcmp(row->layout, text) == 0)
+			highest = row;
 	}
+	if (highest == NULL)
+		return;
+	tick = sf_layout_tick(layout, highest->horizon);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("this server is behind the feed, and cannot join yet"),
+			 errdetail("Server %s has published horizon " INT64_FORMAT ", of %s. This server's is " INT64_FORMAT ".",
+					   sf_feed_show_server(highest), highest->horizon,
+					   sf_timefmt_show(sf_id_time_tick_ms(layout, tick)),
+					   horizon),
+			 is_far_ahead(highest) ?
+			 errhint("Let no application connect here yet. If this server's clock is behind, correct it, and publish again. If it is right, the other server's was wrong: correct that, and take its row out here: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
+					 sf_extschema(), highest->server) :
+			 errhint("Let no application connect here yet. Correct the clock that is wrong, this server's or the other's, and run, again and again: SELECT %s;",
+					 sf_feed_publish_call(text))));
 }
 
 /* Refuse what a mark that was lowered allows: SQLSTATE 55000. */
@@ -559,13 +575,14 @@ delete_rows(Relation table, int64 server, const char *layout)
 }
 
 /*
- * Write this server's row; one that others have taken out has to join.
+ * Write this server's row; one that others have taken out has to join: then
+ * return false.
  *
  * Logical replication skips an UPDATE of a row that a subscriber lacks, and
  * then that server would not hold the readers there back.  A new row always
  * arrives.
  */
-static void
+static bool
 set_row(Relation table, const char *layout, int64 horizon, bool is_shard,
 		bool joins)
 {
@@ -575,7 +592,7 @@ set_row(Relation table, const char *layout, int64 horizon, bool is_shard,
 	int64		before = delete_rows(table, sf_feed_server(), layout);
 
 	if (before < 0 && !joins)
-		return;
+		return false;
 	values[COLUMN_SERVER] = Int64GetDatum(sf_feed_server());
 	values[COLUMN_LAYOUT] = CStringGetTextDatum(layout);
 	values[COLUMN_HORIZON] = Int64GetDatum(Max(before, horizon));
@@ -586,15 +603,16 @@ set_row(Relation table, const char *layout, int64 horizon, bool is_shard,
 	CatalogTupleInsert(table, heap_form_tuple(RelationGetDescr(table), values,
 											  nulls));
 	CommandCounterIncrement();
+	return true;
 }
 
 /*
  * Publish the horizon of a layout, or of all shards.  "rows" are those of the
- * table.  Throws SQLSTATE 55000, and all that a call for an ID throws, except
- * where it waits.
+ * table.  Return -1 if somebody has taken out the own one since.  Throws
+ * SQLSTATE 55000, and all that a call for an ID throws, except where it waits.
  */
 static int64
-publish(Relation table, const List *rows, const SfLayout *layout)
+try_publish(Relation table, const List *rows, const SfLayout *layout)
 {
 	bool		is_shard = layout == &sf_shard_layout;
 	int			slot = is_shard ? 0 : sf_generator_slot_of(layout);
@@ -616,40 +634,56 @@ publish(Relation table, const List *rows, const SfLayout *layout)
 		require_ahead(rows, layout, text, horizon);
 	else if (own->horizon > highest)
 		refuse_above_mark(own);
-	set_row(table, text, horizon, is_shard, own == NULL);
+	if (!set_row(table, text, horizon, is_shard, own == NULL))
+		return -1;
+	return horizon;
+}
+
+/* Do the same for a caller.  Throws SQLSTATE 55000 if it writes no row. */
+static int64
+publish(Relation table, const List *rows, const SfLayout *layout)
+{
+	int64		horizon = try_publish(table, rows, layout);
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	sf_layout_print(layout, text, sizeof(text));
+	if (horizon < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this server has been taken out of the feed meanwhile"),
+				 errhint("To join again, run: SELECT %s;",
+						 sf_feed_publish_call(text))));
 	return horizon;
 }
 
 /*
- * Publish the horizon of a layout that the table has, if that is possible.
- * Take no place from other layouts, since whoever writes the table may name
- * any.
+ * Return the layout with this text if this server can publish its horizon of
+ * it, else NULL.
  */
-static void
-publish_named(Relation table, const List *rows, const char *text)
+static const SfLayout *
+find_layout(const List *rows, const char *text)
 {
 	uint32		node = sf_settings_node_of(sf_shmem_right());
 	bool		goes_on = find_own(rows, text) != NULL;
-	SfLayout	layout;
+	SfLayout   *layout = palloc(sizeof(SfLayout));
 	char		reason[SF_REASON_SIZE];
 	int64		now;
 
-	if (!sf_layout_parse(&layout, text, reason, sizeof(reason)))
-		return;
-	now = sf_layout_ms_to_tick(&layout, sf_clock_wall_ms());
-	if (sf_layout_is_same(&layout, &sf_shard_layout))
-	{
-		if (goes_on || sf_settings_has_shards())
-			(void) publish(table, rows, &sf_shard_layout);
-	}
-	else if (!sf_layout_has(&layout, SF_SHARD) && (goes_on || has_node()) &&
-			 ((uint64) node >> layout.node_bits) == 0 &&
-			 now >= layout.epoch_tick && now < layout.end_tick &&
-			 sf_layout_slot_exists(&layout))
-		(void) publish(table, rows, &layout);
+	if (!sf_layout_parse(layout, text, reason, sizeof(reason)))
+		return NULL;
+	now = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
+	if (sf_layout_is_same(layout, &sf_shard_layout))
+		return goes_on || sf_settings_has_shards() ? &sf_shard_layout : NULL;
+	return !sf_layout_has(layout, SF_SHARD) && (goes_on || has_node()) &&
+		((uint64) node >> layout->node_bits) == 0 &&
+		now >= layout->epoch_tick && now < layout->end_tick ? layout : NULL;
 }
 
-/* Publish the horizon of snowflake.layout, and all others. */
+/*
+ * Publish the horizon of snowflake.layout, and of all that the table has.  A
+ * layout in which this server has made no ID takes a slot, like a call for an
+ * ID: to pass it over could lose rows that are made here later.
+ */
 static int64
 publish_all(Relation table, const List *rows)
 {
@@ -661,30 +695,53 @@ publish_all(Relation table, const List *rows)
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
+		const SfLayout *layout =
+			row->is_first && strcmp(row->layout, text) != 0 ?
+			find_layout(rows, row->layout) : NULL;
 
-		if (row->is_first && strcmp(row->layout, text) != 0)
-			publish_named(table, rows, row->layout);
+		if (layout != NULL)
+			(void) publish(table, rows, layout);
 	}
 	return horizon;
 }
 
+/* Return true if a call for an ID of the layout would find or take a slot. */
+static bool
+has_slot(const SfLayout *layout)
+{
+	return layout == &sf_shard_layout || sf_layout_slot_exists(layout) ||
+		sf_layout_slots_counted() < sf_max_layouts;
+}
+
 /*
  * For the worker: go on where this server has joined.  A person decides when
- * it joins: see doc/feeds.md.
+ * it joins: see doc/feeds.md.  So no place is taken from other layouts because
+ * of another server's row.  Return false if a layout gets no slot, and set it.
  */
-void
-sf_feed_go_on(Relation table)
+bool
+sf_feed_go_on(Relation table, SfLayout *left_out)
 {
 	const List *rows = sf_feed_rows(table);
+	bool		all = true;
 	ListCell   *cell;
 
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
+		const SfLayout *layout = row->server == sf_feed_server() ?
+			find_layout(rows, row->layout) : NULL;
 
-		if (row->server == sf_feed_server())
-			publish_named(table, rows, row->layout);
+		if (layout == NULL)
+			continue;
+		if (has_slot(layout))
+			(void) try_publish(table, rows, layout);
+		else
+		{
+			*left_out = *layout;
+			all = false;
+		}
 	}
+	return all;
 }
 
 #define WRITES	(ACL_SELECT | ACL_INSERT | ACL_DELETE)
@@ -707,8 +764,8 @@ publish_in_table(const SfLayout *layout)
  *
  * Write this server's horizons into the table: of snowflake.layout, and of
  * each other layout that the table has.  Return the first one.  Throws
- * SQLSTATE 25006, 42501, 42809, 55000, and the errors of a call that makes an
- * ID.
+ * SQLSTATE 25006, 42501, 42809, 53400, 55000, and the errors of a call that
+ * makes an ID.
  */
 Datum
 snowflake_publish_horizon(PG_FUNCTION_ARGS)

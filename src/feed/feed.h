@@ -9,6 +9,7 @@
 #define SF_FEED_H
 
 #include "datatype/timestamp.h"
+#include "layout/layout.h"
 #include "nodes/pg_list.h"
 #include "storage/lockdefs.h"
 #include "utils/relcache.h"
@@ -40,9 +41,10 @@ typedef struct SfFeedRow
 
 extern Relation sf_feed_open(LOCKMODE lock);
 extern List *sf_feed_rows(Relation table);
+extern char *sf_feed_show_server(const SfFeedRow *row);
 extern int64 sf_feed_server(void);
 extern char *sf_feed_publish_call(const char *layout);
-extern void sf_feed_go_on(Relation table);
+extern bool sf_feed_go_on(Relation table, SfLayout *left_out);
 
 /* feed_worker.c */
 extern void sf_feed_at_load(void);

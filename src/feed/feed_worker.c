@@ -23,6 +23,7 @@
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "runtime/settings.h"
+#include "runtime/shmem.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
@@ -39,18 +40,23 @@ static uint32 wait_event_feed = 0;
 
 /* ---- the worker ---- */
 
-/* Publish, if there is an extension and a table. */
-static void
-publish(void)
+/*
+ * Publish, if there is an extension and a table.  Return false if a layout is
+ * left out, since it gets no slot.
+ */
+static bool
+publish(SfLayout *left_out)
 {
 	Relation	table = sf_feed_open(SF_FEED_WRITE_LOCK);
+	bool		all;
 
 	if (table == NULL)
-		return;
+		return true;
 	PushActiveSnapshot(GetTransactionSnapshot());
-	sf_feed_go_on(table);
+	all = sf_feed_go_on(table, left_out);
 	PopActiveSnapshot();
 	relation_close(table, NoLock);
+	return all;
 }
 
 /* Log an error, but none of the kind that was the last. */
@@ -75,9 +81,19 @@ try_publish(void)
 	pgstat_report_activity(STATE_RUNNING, "snowflake_publish_horizon()");
 	PG_TRY();
 	{
+		SfLayout	left_out;
+		bool		all;
+
 		StartTransactionCommand();
-		publish();
+		all = publish(&left_out);
 		CommitTransactionCommand();
+		if (!all)
+		{
+			/* the others are published: say what prevents this one */
+			StartTransactionCommand();
+			(void) sf_layout_slot_of(&left_out);
+			CommitTransactionCommand();
+		}
 		last = 0;
 	}
 	PG_CATCH();

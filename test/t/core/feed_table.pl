@@ -43,7 +43,7 @@ sub is_waiting
 
 # ---- the worker ----
 
-my $start = -s $node->logfile;
+my $start;
 query($node, 'CREATE EXTENSION snowflake; CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int)');
 query($node, 'CREATE ROLE feed_owner; GRANT CREATE ON SCHEMA public TO feed_owner; SET ROLE feed_owner; SELECT snowflake_create_feed()');
 is(feed_row($node), q{warning|snowflake.feed_databases names databases that do not exist: "No such"|Create it, and its worker begins within a minute. Or leave it out, and restart the server: snowflake.feed_databases = 'postgres'},
@@ -64,6 +64,31 @@ published($node, '... also after a restart, without any client');
 query($node, 'INSERT INTO t (c) VALUES (1)');
 wait_until { query($node, 'SELECT count(*) FROM t WHERE id < snowflake_feed_horizon()') == 1 } 'the last row of an idle server';
 like(feed_row($node), qr/^ok\|horizons published within a minute: 1\|$/, 'the status');
+
+# layouts in which this server has made no ID since it began
+my $other = 'timestamp:41 node:10 sequence:12 epoch:2020-01-01';
+my $of_other = "SELECT string_agg(coalesce(name, ''), ' ') FROM snowflake_feed WHERE layout = '$other'";
+query($node, "INSERT INTO snowflake_feed VALUES (777, '$other', 1, 9, 'dead:1', now())");
+published($node, "$_: beside another server's layout") foreach 1, 2;
+is(query($node, $of_other), 'dead:1', '... in which it takes no place because of that');
+query($node, 'SELECT snowflake_leave_feed(777)');
+like(query($node, $of_other), qr/^(?!dead)\S+:\d+$/, 'who takes a server out stands in for all of its layouts');
+$node->stop;
+start_with_clock($node, 0);
+$start = query($node, "SELECT snowflake_feed_horizon('$other')");
+wait_until { query($node, "SELECT snowflake_feed_horizon('$other')") > $start } 'the worker goes on with each of its layouts after a restart';
+$node->append_conf('postgresql.conf', 'snowflake.max_layouts = 1');
+$node->stop;
+$start = -s $node->logfile;
+start_with_clock($node, 0);
+like_log($node, qr/ERROR:  too many layouts are in use on this server/, $start, 'a layout for which there is no place');
+published($node, "... $_, holds the others of this server not up") foreach 1, 2;
+is(() = slurp_file($node->logfile, $start) =~ /too many layouts/g, 1, '... and is logged once');
+refused($node, 'SELECT snowflake_publish_horizon()', '53400', qr/too many layouts are in use on this server/, '... and refused, if a person publishes');
+query($node, "DELETE FROM snowflake_feed WHERE layout = '$other'");
+$node->append_conf('postgresql.conf', 'snowflake.max_layouts = 16');
+$node->stop;
+start_with_clock($node, 0);
 
 # its owner's code does not run; nor that of another table, whose schema gets the name
 query($node, q{GRANT CREATE ON DATABASE postgres TO feed_owner; ALTER SCHEMA public OWNER TO feed_owner;
@@ -131,6 +156,17 @@ $first->query_safe('COMMIT');
 $second->finish;
 is($second_out, "t\n", '... also for a change of the row');
 is(query($node, 'SELECT count(*) FROM snowflake_feed'), 1, '... and there is one row');
+
+# who waits behind a server that leaves has published nothing
+$first->query_safe('BEGIN; SELECT snowflake_leave_feed()');
+$second = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT snowflake_publish_horizon() > 0' ], '>', \$second_out, '2>&1');
+wait_until { is_waiting() } 'a session waits';
+$first->query_safe('COMMIT');
+$second->finish;
+is($second_out, "ERROR:  this server has been taken out of the feed meanwhile\nHINT:  To join again, run: SELECT public.snowflake_publish_horizon();\n",
+	'a session that waits for a server to leave');
+is(query($node, 'SELECT count(*) FROM snowflake_feed'), 0, '... and that stays out');
+query($node, 'SELECT snowflake_publish_horizon()');
 
 # meanwhile the table gets no index, whose expression runs when the server opens it
 query($node, q{SET ROLE feed_owner; CREATE FUNCTION trap(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$

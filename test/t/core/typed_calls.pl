@@ -272,6 +272,9 @@ statement('a server that joins beside one whose clock was far ahead',
 statement('a server that is taken out by one that makes no IDs', sprintf($other, 1, 'now()'), 'SELECT snowflake_leave_feed(5)', as => 'super', once => 1,
 	types => 'If it makes no IDs for this feed, run here: ', then => 'SELECT count(*) = 0 FROM snowflake_feed_servers');
 
+statement('a server that is taken out while it publishes', sub { query($node, 'SELECT snowflake_publish_horizon()') }, 'WITH gone AS (DELETE FROM snowflake_feed RETURNING 1) SELECT snowflake_publish_horizon() FROM gone',
+	as => 'super', once => 1, types => 'To join again, run: ', then => 'SELECT count(*) = 1 FROM snowflake_feed_servers');
+
 my $writer;
 
 statement('a server that leaves with transactions', sub {
@@ -332,6 +335,6 @@ checked('feed', 'a feed of a database that does not exist, and another one that 
 statement('a server that joins with a clock that is behind', sub {
 	query($node, sprintf($other, q{snowflake_min_id(now() + interval '30 minutes')}, 'now()') . '; SELECT snowflake_leave_feed()');
 }, 'SELECT snowflake_publish_horizon()', as => 'super', types => 'Let no application connect here yet. Correct the clock',
-	hands => [ qr/Correct the clock if it is behind/, sub { set_clock($node, 31 * 60) } ]);
+	hands => [ qr/Correct the clock that is wrong/, sub { set_clock($node, 31 * 60) } ]);
 
 done_testing();
