@@ -21,11 +21,17 @@
 #include "identity/identity.h"
 #include "lib/stringinfo.h"
 #include "nodes/value.h"
+#include "query/query.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "utils/builtins.h"
 
-#define OLD_MS		(60 * 1000)
+/* How long a server may publish nothing, or stay where it is. */
+static int64
+old_ms(void)
+{
+	return 60 * 1000 + sf_feed_interval;
+}
 
 /* What there is in the table. */
 typedef struct Found
@@ -80,17 +86,9 @@ put_missing(SfStatus *status)
 	sf_status_put(status, SF_STATUS_WARNING,
 				  psprintf("snowflake.feed_databases names databases that do not exist: %s",
 						   missing.data),
-				  psprintf("Create it, and its worker begins within a minute. Or leave it out, and restart the server: snowflake.feed_databases = %s",
+				  psprintf("Create it, and its worker begins within a minute. Or write its new name, or leave it out, and restart the server: snowflake.feed_databases = %s",
 						   quote_literal_cstr(there.data)));
 	return true;
-}
-
-/* Return the number and the name of a server. */
-static char *
-show_server(const SfFeedRow *row)
-{
-	return psprintf(INT64_FORMAT " (%s)", row->server,
-					row->name == NULL ? "?" : row->name);
 }
 
 /* Order rows by layout, node and name. */
@@ -127,8 +125,8 @@ put_equal_nodes(SfStatus *status, List *rows)
 		{
 			sf_status_put(status, SF_STATUS_WARNING,
 						  psprintf("servers %s and %s have node id " INT64_FORMAT ": if both run, they make equal IDs",
-								   show_server(last), show_server(row),
-								   row->node),
+								   sf_feed_show_server(last),
+								   sf_feed_show_server(row), row->node),
 						  is_own(last) || is_own(row) ?
 						  sf_node_change_remedy() :
 						  "On one of them, choose a number that no other server has, set snowflake.node_id = 'NUMBER' there, and run there: SELECT pg_catalog.pg_reload_conf();");
@@ -145,7 +143,7 @@ put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms, int late)
 {
 	sf_status_put(status, SF_STATUS_WARNING,
 				  psprintf("server %s holds the feed back: it has published nothing since %s, %s ago%s",
-						   show_server(row), sf_timefmt_show(since_ms),
+						   sf_feed_show_server(row), sf_timefmt_show(since_ms),
 						   sf_timefmt_span(sf_clock_wall_ms() - since_ms),
 						   late == 1 ? "" :
 						   psprintf("; %d horizons are old", late)),
@@ -157,10 +155,38 @@ put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms, int late)
 						   sf_extschema(), row->server));
 }
 
+/* Return the time of a horizon, to the end of its tick; -1: it has none. */
+static int64
+horizon_ms(const SfFeedRow *row)
+{
+	SfLayout	layout;
+	char		reason[SF_REASON_SIZE];
+
+	if (!sf_layout_parse(&layout, row->layout, reason, sizeof(reason)))
+		return -1;
+	return sf_id_time_tick_ms(&layout, sf_layout_tick(&layout, row->horizon)) +
+		layout.tick_ms;
+}
+
+/* Report a server whose horizon stays where it is, although it publishes. */
+static void
+put_held(SfStatus *status, const SfFeedRow *row, int64 since_ms)
+{
+	sf_status_put(status, SF_STATUS_WARNING,
+				  psprintf("server %s holds the feed back: its horizon stays at %s",
+						   sf_feed_show_server(row),
+						   sf_timefmt_show(since_ms)),
+				  is_own(row) ?
+				  psprintf("End the transactions that this shows; without any, see the other checks: SELECT * FROM %s.snowflake_horizon_holders;",
+						   sf_extschema()) :
+				  psprintf("On that server, end the transactions that this shows; without any, see its own snowflake_status(): SELECT * FROM %s.snowflake_horizon_holders;",
+						   sf_extschema()));
+}
+
 /*
- * Report the feed; no row if there is no table.  A server that is told to
- * publish, and has no row, was not told to join, or failed to.  Its rows can
- * be lost, so this is said first.
+ * Report the feed; no row if there is neither a table nor a worker.  A server
+ * that is told to publish, and has no row, was not told to join, or failed to.
+ * Its rows can be lost, so this is said first.
  */
 void
 sf_status_feed(SfStatus *status)
@@ -170,6 +196,7 @@ sf_status_feed(SfStatus *status)
 	int64		now_ms = sf_clock_wall_ms();
 	List	   *numbered = NIL;
 	const SfFeedRow *oldest = NULL;
+	const SfFeedRow *held = NULL;
 	bool		has_own = false;
 	int			published = 0;
 	int			late = 0;
@@ -178,19 +205,27 @@ sf_status_feed(SfStatus *status)
 	foreach(cell, found.rows)
 	{
 		SfFeedRow  *row = lfirst(cell);
+		int64		published_ms;
+		int64		since_ms;
 
 		has_own = has_own || is_own(row);
 		if (is_own(row) && sf_shmem_right() != 0)
 			row->node = sf_settings_node_of(sf_shmem_right());
 		if (TIMESTAMP_NOT_FINITE(row->published))
 			continue;
-		if (now_ms - sf_timefmt_to_ms(row->published) > OLD_MS)
+		published_ms = sf_timefmt_to_ms(row->published);
+		if (now_ms - published_ms > old_ms())
 			late++;
 		else
 		{
-			published++;
+			published += now_ms - published_ms <= 60 * 1000;
 			if (row->has_node && row->name != NULL)
 				numbered = lappend(numbered, row);
+			/* both by the clock of that server */
+			since_ms = horizon_ms(row);
+			if (since_ms >= 0 && published_ms - since_ms > old_ms() &&
+				(held == NULL || since_ms < horizon_ms(held)))
+				held = row;
 		}
 		if (oldest == NULL || row->published < oldest->published)
 			oldest = row;
@@ -204,6 +239,11 @@ sf_status_feed(SfStatus *status)
 					  psprintf("it cannot be read: %s", error->message),
 					  error->hint != NULL ?
 					  error->hint : sf_status_log_error(error));
+	else if (!found.exists && !RecoveryInProgress() && sf_feed_has_worker())
+		sf_status_put(status, SF_STATUS_WARNING,
+					  "there is no table \"snowflake_feed\", although snowflake.feed_databases has this database",
+					  psprintf("Create it, and publish: SELECT %s.snowflake_create_feed(); SELECT %s;",
+							   sf_extschema(), sf_feed_publish_call(NULL)));
 	else if (found.exists && !has_own && !RecoveryInProgress() &&
 			 sf_feed_has_worker())
 		sf_status_put(status, SF_STATUS_WARNING,
@@ -214,6 +254,8 @@ sf_status_feed(SfStatus *status)
 		return;
 	else if (late > 0)
 		put_late(status, oldest, sf_timefmt_to_ms(oldest->published), late);
+	else if (held != NULL)
+		put_held(status, held, horizon_ms(held));
 	else if (found.exists)
 		sf_status_ok(status, psprintf("horizons published within a minute: %d",
 									  published));

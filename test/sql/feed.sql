@@ -159,6 +159,16 @@ WITH changed AS (UPDATE snowflake_feed SET name = NULL RETURNING 1) SELECT snowf
 SELECT name LIKE '%:%' AS name FROM snowflake_feed;
 SELECT feed_answer('WITH gone AS (DELETE FROM snowflake_feed RETURNING 1) SELECT snowflake_publish_horizon() FROM gone');
 SELECT count(*) FROM snowflake_feed;
+-- a server that publishes, and whose horizon stays where it is
+UPDATE snowflake_feed SET horizon = snowflake_min_id(now() - interval '30 s');
+SELECT status FROM snowflake_status() WHERE check_name = 'feed';
+UPDATE snowflake_feed SET horizon = snowflake_min_id(now() - interval '2 minutes');
+SELECT status, regexp_replace(found, ' at .*|\d{6,} \S+', '', 'g'), remedy FROM snowflake_status() WHERE check_name = 'feed';
+SELECT snowflake_publish_horizon() > :h AS published;
+INSERT INTO snowflake_feed SELECT 5, layout, horizon, 8, 'other:1', now() FROM snowflake_feed;
+UPDATE snowflake_feed SET horizon = 1 WHERE server = 5;
+SELECT status, regexp_replace(found, ' at .*', ''), remedy FROM snowflake_status() WHERE check_name = 'feed';
+DELETE FROM snowflake_feed WHERE server = 5;
 -- two servers with one node id; two databases of a server have one name
 INSERT INTO snowflake_feed SELECT 5, layout, horizon, node, name, now() FROM snowflake_feed;
 SELECT status, found FROM snowflake_status() WHERE check_name = 'feed';

@@ -46,9 +46,12 @@ sub is_waiting
 my $start;
 query($node, 'CREATE EXTENSION snowflake; CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int)');
 query($node, 'CREATE ROLE feed_owner; GRANT CREATE ON SCHEMA public TO feed_owner; SET ROLE feed_owner; SELECT snowflake_create_feed()');
-is(feed_row($node), q{warning|snowflake.feed_databases names databases that do not exist: "No such"|Create it, and its worker begins within a minute. Or leave it out, and restart the server: snowflake.feed_databases = 'postgres'},
+is(feed_row($node), q{warning|snowflake.feed_databases names databases that do not exist: "No such"|Create it, and its worker begins within a minute. Or write its new name, or leave it out, and restart the server: snowflake.feed_databases = 'postgres'},
 	'the status says which database is missing');
 query($node, 'CREATE DATABASE "No such"');
+is(query($node, q{BEGIN; DROP TABLE snowflake_feed; SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'feed'; ROLLBACK}),
+	'warning|there is no table "snowflake_feed", although snowflake.feed_databases has this database|Create it, and publish: SELECT public.snowflake_create_feed(); SELECT public.snowflake_publish_horizon();',
+	'the status says that a worker has no table');
 is(feed_row($node), 'warning|this server has no row in the feed, although snowflake.feed_databases has this database|Publish, or see why that fails: SELECT public.snowflake_publish_horizon(); If it has left the feed, take this database out of that setting.',
 	'the status says that a server has not joined');
 my $rounds = query($node, q{SELECT query_start FROM pg_stat_activity WHERE backend_type = 'snowflake feed' AND datname = 'postgres'});
@@ -217,6 +220,13 @@ published($node, '... before it is told to');
 
 # settings
 set_conf($node, 'snowflake.feed_interval = 60s');
+$node->poll_query_until('postgres', q{SELECT current_setting('snowflake.feed_interval') = '1min'}) or die 'no reload';
+foreach my $late ([ '90 s', 'ok' ], [ '150 s', 'warning' ])
+{
+	is(query($node, "BEGIN; UPDATE snowflake_feed SET published = now() - interval '$late->[0]';
+			SELECT status FROM snowflake_status() WHERE check_name = 'feed'; ROLLBACK"),
+		$late->[1], "a server that publishes each minute, $late->[0] ago");
+}
 set_conf($node, 'snowflake.feed_interval = 20ms');
 published($node, 'a reload');
 

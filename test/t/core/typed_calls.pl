@@ -318,6 +318,10 @@ checked('feed', 'a server that has published nothing for long', sub {
 }, types => 'Publish, or see why that fails: SELECT %s;$');
 checked('feed', 'a server that is down', sub { query($node, sprintf($other, 1, q{now() - interval '2 minutes'})) },
 	types => 'Start that server, and see its own ');
+checked('feed', 'a server that is held back', sub { query($node, q{UPDATE snowflake_feed SET horizon = 1 WHERE server <> 5}) },
+	types => 'End the transactions that this shows', hands => [ qr/^End the transactions/, sub { query($node, 'SELECT snowflake_publish_horizon()') } ]);
+checked('feed', 'another server that is held back', sub { query($node, sprintf($other, 1, 'now()')) },
+	types => 'On that server, end the transactions that this shows', hands => [ qr/On that server, end/, sub { query($node, 'DELETE FROM snowflake_feed WHERE server = 5') } ]);
 checked('feed', 'two servers with one node id', sub {
 	query($node, q{SELECT snowflake_publish_horizon(); INSERT INTO snowflake_feed SELECT n, layout, horizon, 8, 'other:' || n, now() FROM snowflake_feed, generate_series(6, 7) n});
 }, types => 'On one of them, choose a number that no other server has', hands => [ qr/On one of them/, sub { query($node, 'UPDATE snowflake_feed SET node = 9 WHERE server = 6') } ]);
@@ -331,6 +335,7 @@ checked('feed', 'a feed of a database that does not exist, and another one that 
 	$node->append_conf('postgresql.conf', q{snowflake.feed_databases = 'nowhere, postgres, postgres'});
 	restart();
 }, restart => \&restart, types => [ 'Create it, and its worker begins within a minute.', 'If it has left the feed, take ' ]);
+checked('feed', 'a worker whose table is gone', sub { query($node, 'DROP TABLE snowflake_feed') }, types => 'Create it, and publish: ');
 # last, since the clock of this server goes on ahead
 statement('a server that joins with a clock that is behind', sub {
 	query($node, sprintf($other, q{snowflake_min_id(now() + interval '30 minutes')}, 'now()') . '; SELECT snowflake_leave_feed()');
