@@ -663,12 +663,17 @@ publish(Relation table, const List *rows, const SfLayout *layout)
 static const SfLayout *
 find_layout(const List *rows, const char *text)
 {
-	uint32		node = sf_settings_node_of(sf_shmem_right());
+	uint64		right = sf_shmem_right();
+	uint32		node = sf_settings_node_of(right);
+	SfServerNumber configured = sf_node_configured();
 	bool		goes_on = find_own(rows, text) != NULL;
 	SfLayout   *layout = palloc(sizeof(SfLayout));
 	char		reason[SF_REASON_SIZE];
 	int64		now;
 
+	/* the node is taken with the first ID */
+	if (right == 0 && configured != SF_NO_NUMBER)
+		node = sf_server_number_value(configured);
 	if (!sf_layout_parse(layout, text, reason, sizeof(reason)))
 		return NULL;
 	now = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
@@ -705,21 +710,14 @@ publish_all(Relation table, const List *rows)
 	return horizon;
 }
 
-/* Return true if a call for an ID of the layout would find or take a slot. */
-static bool
-has_slot(const SfLayout *layout)
-{
-	return layout == &sf_shard_layout || sf_layout_slot_exists(layout) ||
-		sf_layout_slots_counted() < sf_max_layouts;
-}
-
 /*
  * For the worker: go on where this server has joined.  A person decides when
  * it joins: see doc/feeds.md.  So no place is taken from other layouts because
- * of another server's row.  Return false if a layout gets no slot, and set it.
+ * of another server's row.  Return false if a layout has no slot yet, and set
+ * it: to take one may fail, and would take the other rows along.
  */
 bool
-sf_feed_go_on(Relation table, SfLayout *left_out)
+sf_feed_go_on(Relation table, SfLayout *missing)
 {
 	const List *rows = sf_feed_rows(table);
 	bool		all = true;
@@ -733,11 +731,11 @@ sf_feed_go_on(Relation table, SfLayout *left_out)
 
 		if (layout == NULL)
 			continue;
-		if (has_slot(layout))
+		if (layout == &sf_shard_layout || sf_layout_slot_exists(layout))
 			(void) try_publish(table, rows, layout);
 		else
 		{
-			*left_out = *layout;
+			*missing = *layout;
 			all = false;
 		}
 	}

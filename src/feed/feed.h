@@ -44,7 +44,7 @@ extern List *sf_feed_rows(Relation table);
 extern char *sf_feed_show_server(const SfFeedRow *row);
 extern int64 sf_feed_server(void);
 extern char *sf_feed_publish_call(const char *layout);
-extern bool sf_feed_go_on(Relation table, SfLayout *left_out);
+extern bool sf_feed_go_on(Relation table, SfLayout *missing);
 
 /* feed_worker.c */
 extern void sf_feed_at_load(void);

@@ -41,11 +41,11 @@ static uint32 wait_event_feed = 0;
 /* ---- the worker ---- */
 
 /*
- * Publish, if there is an extension and a table.  Return false if a layout is
- * left out, since it gets no slot.
+ * Publish, if there is an extension and a table.  Return false if a layout has
+ * no slot yet, and was left out.
  */
 static bool
-publish(SfLayout *left_out)
+publish(SfLayout *missing)
 {
 	Relation	table = sf_feed_open(SF_FEED_WRITE_LOCK);
 	bool		all;
@@ -53,7 +53,7 @@ publish(SfLayout *left_out)
 	if (table == NULL)
 		return true;
 	PushActiveSnapshot(GetTransactionSnapshot());
-	all = sf_feed_go_on(table, left_out);
+	all = sf_feed_go_on(table, missing);
 	PopActiveSnapshot();
 	relation_close(table, NoLock);
 	return all;
@@ -81,17 +81,17 @@ try_publish(void)
 	pgstat_report_activity(STATE_RUNNING, "snowflake_publish_horizon()");
 	PG_TRY();
 	{
-		SfLayout	left_out;
+		SfLayout	missing;
 		bool		all;
 
 		StartTransactionCommand();
-		all = publish(&left_out);
+		all = publish(&missing);
 		CommitTransactionCommand();
 		if (!all)
 		{
-			/* the others are published: say what prevents this one */
+			/* the others are published, also if there is none */
 			StartTransactionCommand();
-			(void) sf_layout_slot_of(&left_out);
+			(void) sf_layout_slot_of(&missing);
 			CommitTransactionCommand();
 		}
 		last = 0;
