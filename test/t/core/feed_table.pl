@@ -81,7 +81,7 @@ query($node, "INSERT INTO snowflake_feed SELECT server, 'timestamp:38 sequence:1
 $node->stop;
 start_with_clock($node, 0);
 $start = query($node, "SELECT snowflake_feed_horizon('$other')");
-wait_until { query($node, "SELECT snowflake_feed_horizon('$other')") > $start } 'the worker goes on with each of its layouts after a restart';
+ok($node->poll_query_until('postgres', "SELECT snowflake_feed_horizon('$other') > $start"), 'the worker goes on with each of its layouts after a restart');
 $node->append_conf('postgresql.conf', 'snowflake.max_layouts = 1');
 $node->stop;
 $start = -s $node->logfile;
