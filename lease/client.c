@@ -98,7 +98,7 @@ sf_registry_failure(SfFailure failure)
  * that has the call below its conditions.  The arguments, which only this
  * server knows, are no statement.
  */
-#define COMPARE(section)	"Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart. Only if no server leases from another, see \"" section "\" in doc/leases.md; arguments: {recovery}"
+#define COMPARE(section)	"Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart if that differs. Only if no server leases from another, see \"" section "\" in doc/leases.md; arguments: {recovery}"
 #define LOST	COMPARE("A registry that goes back")
 #define ANOTHER	COMPARE("Another registry")
 

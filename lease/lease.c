@@ -177,17 +177,23 @@ print_remedy(const SfLease *lease, SfMoment now, const SfRegistry *registry,
 	return remedy;
 }
 
-/* Report that the registry did not do what it was asked. */
+/*
+ * Report that the registry did not do what it was asked.  Without an answer, a
+ * restart is harmless once there is one.  What has answered with an error may
+ * do so after the restart, too.
+ */
 static void
 report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 			   const char *problem)
 {
 	char		remedy[SF_ADVICE_SIZE];
+	bool		answers = failure != SF_FAILURE_UNREACHABLE &&
+		failure != SF_FAILURE_TIMEOUT;
 
 	lease->client.failed = kind;
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_PROBLEM, problem,
 					 sf_registry_failure(failure),
-					 print_remedy(lease, now, NULL, failure,
+					 print_remedy(lease, now, NULL, failure, answers ? "" :
 								  ", unless the registry answers", remedy));
 	sf_client_back_off(&lease->client, now);
 }

@@ -877,8 +877,8 @@ test_failures(void)
 	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_LOGIN), "etcdctl user passwd <USER>");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 	{
-		CHECK_STR(remedy_for(kinds[i], SF_FAILURE_LOST), "Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart. Only if no server leases from another, see \"A registry that goes back\" in doc/leases.md; arguments: interval '3600 s', interval '5 s', '0000000000000007'");
-		CHECK_STR(remedy_for(kinds[i], SF_FAILURE_ANOTHER), "Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart. Only if no server leases from another, see \"Another registry\" in doc/leases.md; arguments: interval '3600 s', interval '5 s', '0000000000000007'");
+		CHECK_STR(remedy_for(kinds[i], SF_FAILURE_LOST), "Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart if that differs. Only if no server leases from another, see \"A registry that goes back\" in doc/leases.md; arguments: interval '3600 s', interval '5 s', '0000000000000007'");
+		CHECK_STR(remedy_for(kinds[i], SF_FAILURE_ANOTHER), "Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart if that differs. Only if no server leases from another, see \"Another registry\" in doc/leases.md; arguments: interval '3600 s', interval '5 s', '0000000000000007'");
 	}
 	CHECK_CONTAINS(remedy_for("postgresql", SF_FAILURE_CERTIFICATE), "openssl s_client -starttls postgres -connect <address> </dev/null | openssl x509 -noout -issuer -dates; Replace an expired certificate there (ssl_cert_file), and reload;");
 
@@ -903,6 +903,7 @@ test_failures(void)
 	lost.number = lease.client.ask.number;
 	sf_lease_answer(&lease, now, &lost);
 	CHECK_CONTAINS(lease.client.remedy, "Do not restart this server before ");
+	CHECK(strstr(lease.client.remedy, "unless the registry answers") == NULL);
 	CHECK_CONTAINS(lease.client.remedy, "\"A registry that goes back\" in doc/leases.md; arguments: interval '3600 s', interval '5 s', '");
 }
 

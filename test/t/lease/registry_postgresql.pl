@@ -572,7 +572,7 @@ is($after, 't', 'recover');
 cmp_ok(query($registry, "$set SELECT floor FROM snowflake_registry.registry"), '>', $floor, 'the floor is raised');
 query($registry, "$set UPDATE snowflake_registry.registry SET timeline = '0000000F'");
 my $moved = result_of(call($slots));
-like($moved, qr/58000: .*another server or timeline.*HINT:  Nothing was changed\. Set snowflake\.registry to what SHOW snowflake\.registry; says on a server that makes IDs, and restart\. Only if no server leases from another, see "A registry that goes back" in doc\/leases\.md; arguments: interval/s,
+like($moved, qr/58000: .*another server or timeline.*HINT:  Nothing was changed\. Set snowflake\.registry to what SHOW snowflake\.registry; says on a server that makes IDs, and restart if that differs\. Only if no server leases from another, see "A registry that goes back" in doc\/leases\.md; arguments: interval/s,
 	'in another place: not to be read');
 $after = query($registry, 'SELECT snowflake_registry.recover(' . type_of($moved, qr/interval '3[56]\d\d s', interval '5 s', '[0-9a-f]{16}'$/m) . ')');
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
@@ -643,7 +643,7 @@ unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY 
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
-	qr/It is empty, and this server has leased from one: it has lost its data, or is another one\.\nHINT:  Nothing was changed\. Set snowflake\.registry to what SHOW snowflake\.registry; says on a server that makes IDs, and restart\. Only if no server leases from another, see "Another registry" in doc\/leases\.md; arguments: interval '3[56]\d\d s', interval '5 s', '[0-9a-f]{16}'$/m,
+	qr/It is empty, and this server has leased from one: it has lost its data, or is another one\.\nHINT:  Nothing was changed\. Set snowflake\.registry to what SHOW snowflake\.registry; says on a server that makes IDs, and restart if that differs\. Only if no server leases from another, see "Another registry" in doc\/leases\.md; arguments: interval '3[56]\d\d s', interval '5 s', '[0-9a-f]{16}'$/m,
 	'no registry for new servers is made of one that has lost its data');
 query($registry, "$set SELECT snowflake_registry.init('$layout')");
 $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");
