@@ -163,7 +163,8 @@ find_added(const SfDurableNumbers *numbers)
 
 /*
  * Return the remedy for a record that differs.  The recorded layouts contain
- * their epochs.
+ * their epochs.  A restart with these would stop each database that has been
+ * filled with the configured ones, as those that make IDs now.
  */
 const char *
 sf_config_record_remedy(const SfDurableNumbers *numbers)
@@ -197,7 +198,11 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 		lines[n][0] = "snowflake.epoch";
 		lines[n++][1] = "";
 	}
-	return psprintf("To keep the recorded configuration, %s\nIf the change is meant, " ACCEPT,
+	if (sf_db_slots_others_issue())
+		return psprintf("If this database was restored beside others, which make IDs with the present settings, once each column of IDs has a unique index, " ACCEPT "\nOtherwise, and to stop those, %s",
+						sf_extschema(),
+						sf_settings_step(lines, n, SF_APPLY_RESTART));
+	return psprintf("To keep the recorded configuration, which stops IDs in databases of the present one, %s\nIf only this database was restored, or the change is meant, " ACCEPT,
 					sf_settings_step(lines, n, SF_APPLY_RESTART),
 					sf_extschema());
 }

@@ -83,6 +83,30 @@ sf_db_slots_highest_mark(void)
 	return (int64) highest;
 }
 
+/*
+ * Return true if another database has a published mark: since the start it has
+ * made IDs with the configured layouts, which its record has.
+ */
+bool
+sf_db_slots_others_issue(void)
+{
+	for (int i = 0; i < sf_max_databases; i++)
+	{
+		SfDatabase *database = &sf_databases[i].database;
+		Oid			oid;
+
+		LWLockAcquire(sf_shmem->lock, LW_SHARED);
+		oid = pg_atomic_read_u64(&database->mark) == 0 ?
+			InvalidOid : database->oid;
+		LWLockRelease(sf_shmem->lock);
+		/* the slot of a dropped database can be reused */
+		if (OidIsValid(oid) && oid != MyDatabaseId &&
+			SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(oid)))
+			return true;
+	}
+	return false;
+}
+
 static SfDatabase *
 find_slot(Oid oid)
 {

@@ -163,6 +163,7 @@ extern void sf_shutdown_file_at_start(void);
 extern Size sf_db_slots_size(void);
 extern void sf_db_slots_create(void);
 extern int64 sf_db_slots_highest_mark(void);
+extern bool sf_db_slots_others_issue(void);
 extern char *sf_db_slots_remedy(void);
 extern SfDatabase *sf_db_slot_take(void);
 extern SfDatabase *sf_db_slot_make_own(void);

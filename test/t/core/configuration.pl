@@ -249,7 +249,7 @@ $node->restart;
 # ---- the config record ----
 
 my @ids = (query($node, 'SELECT snowflake_nextval()'));
-my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  To keep the recorded configuration, add th\w+ lines? to .*and restart.*snowflake_accept\('configuration'\)/s;
+my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  To keep the recorded configuration, which stops IDs in databases of the present one, add th\w+ lines? to .*and restart.*snowflake_accept\('configuration'\)/s;
 
 # what ALTER SYSTEM has set, a line in the file does not change
 query($node, q{ALTER SYSTEM SET snowflake.layout = 'snowflake epoch:2025-06-01'});
