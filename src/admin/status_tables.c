@@ -320,20 +320,53 @@ sf_status_column_types(SfStatus *status)
 			  names.n == 0 ? NULL : remedy_of_type(names.one));
 }
 
+/* The search for the indexes that a column's failed ones have left. */
+typedef struct Remains
+{
+	const Column *column;
+	MemoryContext context;
+	char	   *drop;			/* statements; NULL: there are none */
+} Remains;
+
+static void
+find_remains(void *arg)
+{
+	Remains    *remains = arg;
+	Oid			types[] = {OIDOID, INT2OID};
+	Datum		values[] = {
+		ObjectIdGetDatum(remains->column->relation),
+		Int16GetDatum(remains->column->number)
+	};
+
+	run_query(SQL_REMAINS, 2, types, values);
+	remains->drop = get_text(1, remains->context);
+	SPI_finish();
+}
+
 /*
  * Return what makes a unique index.  A partitioned table makes none
- * concurrently, and only one that has its partition key.
+ * concurrently, and only one that has its partition key.  One that equal IDs
+ * have refused is left, invalid.
  */
 static const char *
 remedy_of_index(const Column *column)
 {
 	bool		is_parent =
 		get_rel_relkind(column->relation) == RELKIND_PARTITIONED_TABLE;
+	Remains		remains = {column, CurrentMemoryContext};
+	ErrorData  *error = sf_status_try(find_remains, &remains);
+	const char *create = psprintf("CREATE UNIQUE INDEX%s ON %s (%s);",
+								  is_parent ? "" : " CONCURRENTLY",
+								  table_of(column),
+								  quote_identifier(NameStr(column->name)));
 
-	return psprintf("Run as the owner of the table%s: CREATE UNIQUE INDEX%s ON %s (%s); It refuses an ID that a second server with this node id makes again.",
-					is_parent ? ", or so for each partition" : "",
-					is_parent ? "" : " CONCURRENTLY", table_of(column),
-					quote_identifier(NameStr(column->name)));
+	if (error != NULL)
+		return sf_status_log_error(error);
+	if (remains.drop != NULL)
+		return psprintf("An index is invalid, since two rows have one ID, or its making was stopped. Give one of these rows another ID. Then run as the owner of the table: %s %s",
+						remains.drop, create);
+	return psprintf("Run as the owner of the table%s: %s It refuses an ID that a second server with this node id makes again.",
+					is_parent ? ", or so for each partition" : "", create);
 }
 
 /* Report columns that no unique index guards. */
@@ -378,7 +411,7 @@ sf_status_subscriptions(SfStatus *status)
 			  "get rows from a subscription that fails",
 			  &names, columns->n, columns->hidden,
 			  names.n == 0 ? NULL :
-			  psprintf("See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, set another snowflake.node_id here, and run: SELECT pg_catalog.pg_reload_conf(); Then, as the owner of the table, with the ID in the log: SELECT * FROM %s.snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
+			  psprintf("If the server's log names a unique constraint or index (SQLSTATE 23505), run on both servers: SHOW snowflake.node_id; If these differ, the row may be here already: do not renumber. If they are equal, set another here, and run: SELECT pg_catalog.pg_reload_conf(); Then, as the table's owner, with the ID in the log: SELECT * FROM %s.snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
 					   sf_extschema(), arguments_of(names.one)));
 }
 

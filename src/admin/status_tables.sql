@@ -101,3 +101,17 @@ WHERE (c.relkind OPERATOR(pg_catalog.=) 'r' OR c.relkind OPERATOR(pg_catalog.=) 
 	AND (c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()
 		OR NOT c.relpersistence OPERATOR(pg_catalog.=) 't')
 ORDER BY n.nspname, c.relname, a.attnum;
+
+-- What drops the invalid unique indexes on column $2 of table $1, unless some index is
+-- being made: which one that is, other roles may not see.
+-- name: remains
+SELECT pg_catalog.string_agg(pg_catalog.format('DROP INDEX CONCURRENTLY %I.%I;', n.nspname, c.relname), ' ')
+FROM pg_catalog.pg_index i
+	JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid
+	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+WHERE i.indrelid OPERATOR(pg_catalog.=) $1 AND c.relkind OPERATOR(pg_catalog.=) 'i'
+	AND i.indisunique AND NOT i.indisvalid AND i.indpred IS NULL
+	AND i.indnkeyatts OPERATOR(pg_catalog.=) 1
+	AND i.indkey[0] OPERATOR(pg_catalog.=) $2
+	AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p
+		WHERE p.relid OPERATOR(pg_catalog.=) $1 OR p.relid IS NULL);

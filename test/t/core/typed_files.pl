@@ -1,5 +1,5 @@
-# Remedies of a database that was filled with another layout, beside one that was not, as a
-# robot types them (Robot.pm).
+# Remedies of a database that was filled with another layout, beside one that was not, and
+# of a column with equal IDs, as a robot types them (Robot.pm).
 #
 # takes: 30 s
 use SnowflakeTest;
@@ -40,6 +40,16 @@ sub wait_for_check
 $node->start;
 my $superuser = query($node, 'SELECT current_user');
 query($node, "CREATE EXTENSION snowflake; $next");
+
+# ---- a column with equal IDs ----
+
+query($node, q{CREATE TABLE "Equal" (id bigint DEFAULT snowflake_nextval()); INSERT INTO "Equal" VALUES (1), (1)});
+my $create = q{SELECT substring(remedy FROM 'CREATE [^;]*;') FROM snowflake_status() WHERE check_name = 'unique indexes'};
+answer($node, query($node, $create)) foreach 1 .. 2;
+follow('two indexes that could not be made', sub { remedy_of($node, 'unique indexes') }, stays => 1, types => 'An index is invalid, since two rows have one ID',
+	hands => [ qr/Give one of these rows another ID/ => sub { query($node, 'DELETE FROM "Equal"') } ]);
+is(query($node, q{SELECT count(*), count(*) FILTER (WHERE indisvalid) FROM pg_index WHERE indrelid = '"Equal"'::regclass}), '1|1',
+	'two indexes that could not be made: none of them is left');
 
 # ---- a database that was filled with another layout ----
 

@@ -210,7 +210,7 @@ situation('a role that may write the mark', sub {
 }, check => 'privileges', types => 'status_rights.sql: ^REVOKE');
 situation('a key without an index', sub {
 	as_owner(q{CREATE TABLE bare (id bigint DEFAULT snowflake_nextval())});
-}, check => 'unique indexes', types => 'CREATE UNIQUE INDEX');
+}, check => 'unique indexes', types => [ 'CREATE UNIQUE INDEX', 'It refuses an ID that a second server' ]);
 
 # ---- a copy ----
 
