@@ -116,7 +116,13 @@ sf_status_log_error(ErrorData *error)
 static void
 put_preload(SfStatus *status)
 {
-	if (sf_shmem != NULL)
+	const char *keep = sf_shmem == NULL ? NULL : sf_preload_keep_remedy();
+
+	if (keep != NULL)
+		sf_status_put(status, SF_STATUS_WARNING,
+					  "the library is preloaded, but the configuration files do not name it any more: after a restart this server makes no IDs",
+					  keep);
+	else if (sf_shmem != NULL)
 		sf_status_ok(status, "the library is preloaded");
 	else if (OidIsValid(get_extension_oid("snowflake_registry", true)))
 		sf_status_ok(status, "the library is not preloaded: this server makes no IDs; this database is a registry, which needs no library");

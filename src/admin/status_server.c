@@ -24,6 +24,7 @@
 #include "runtime/preconditions.h"
 #include "runtime/shmem.h"
 #include "runtime/settings.h"
+#include "utils/guc.h"
 #include "utils/syscache.h"
 
 #define OFFSET_WARNS_MS		200
@@ -516,15 +517,45 @@ put_life(SfStatus *status, const SfLayout *layout)
 					  sf_layout_end_remedy(layout));
 }
 
+/*
+ * Report a layout that a restart would change: its databases refuse calls
+ * then.  Return false if none waits.
+ */
+static bool
+put_pending_layout(SfStatus *status, bool shards)
+{
+	const char *setting = sf_settings_pending_layout(shards);
+	SfSettingLine line = {setting};
+	bool		is_there;
+	SfApply		apply;
+
+	if (setting == NULL)
+		return false;
+	is_there = sf_settings_is_in_file(setting);
+	apply = is_there ? SF_APPLY_RESET : SF_APPLY_RELOAD;
+	line[1] = GetConfigOption(setting, false, false);
+	sf_status_put(status, SF_STATUS_WARNING,
+				  psprintf(is_there ?
+						   "the configuration files have another %s: after a restart, calls are refused in databases of the present one" :
+						   "%s is gone from the configuration files: after a restart, calls are refused in databases of the present one",
+						   setting),
+				  psprintf("To keep the present one, %s",
+						   sf_settings_step(&line, 1, apply)));
+	return true;
+}
+
 void
 sf_status_layout(SfStatus *status)
 {
-	put_life(status, &sf_node_layout);
+	if (!put_pending_layout(status, false))
+		put_life(status, &sf_node_layout);
 }
 
 void
 sf_status_shard_layout(SfStatus *status)
 {
+	if (put_pending_layout(status, true))
+		return;
 	if (sf_settings_has_shards())
 		put_life(status, &sf_shard_layout);
 	else

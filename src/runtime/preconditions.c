@@ -23,16 +23,17 @@
 #include "utils/guc.h"
 #include "utils/varlena.h"
 
+#define PRELOAD	"shared_preload_libraries"
+
 /* Print a statement that adds the library to the list of ALTER SYSTEM. */
 static char *
-alter_preload(void)
+alter_preload(const char *libraries)
 {
-	char	   *text = pstrdup(shared_preload_libraries_string);
 	List	   *others;
 	ListCell   *cell;
 	StringInfoData statement;
 
-	(void) SplitDirectoriesString(text, ',', &others);
+	(void) SplitDirectoriesString(pstrdup(libraries), ',', &others);
 	initStringInfo(&statement);
 	appendStringInfoString(&statement,
 						   "ALTER SYSTEM SET shared_preload_libraries = ");
@@ -43,24 +44,91 @@ alter_preload(void)
 	return statement.data;
 }
 
+/*
+ * Return the libraries that a restart would preload as the files are now, or
+ * NULL if they name none; and whether ALTER SYSTEM has set them.
+ */
+static const char *
+find_libraries(bool *is_altered)
+{
+	*is_altered = sf_settings_is_altered(PRELOAD);
+	if (sf_settings_awaits_restart(PRELOAD))
+		return sf_settings_read_file(PRELOAD, is_altered);
+	return shared_preload_libraries_string;
+}
+
 /* Return the remedy for a library that is not preloaded. */
 const char *
 sf_preload_hint(void)
 {
-	const char *others = "";
+	bool		is_altered;
+	bool		is_argument = sf_settings_is_argument(PRELOAD);
+	const char *others = find_libraries(&is_altered);
 
 	/* quote each item by itself: one literal would name one library */
-	if (sf_settings_is_altered("shared_preload_libraries"))
+	if (is_altered)
 		return psprintf("ALTER SYSTEM has set shared_preload_libraries (in postgresql.auto.conf), which a line in another file does not change. Run this, and restart the server:\n%s",
-						alter_preload());
+						alter_preload(others));
 
 	/* only some roles may see the other libraries */
-	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS) &&
-		shared_preload_libraries_string != NULL)
-		others = shared_preload_libraries_string;
-	return psprintf("Add to %s, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'",
+	if (others == NULL ||
+		!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
+		others = "";
+	if (is_argument)
+		return psprintf("Set this on the server's command line, and restart the server:\n-c shared_preload_libraries='%s%ssnowflake'",
+						others, others[0] != '\0' ? "," : "");
+	return psprintf("Add to %s, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'%s",
 					sf_settings_file(), others,
-					others[0] != '\0' ? ", " : "");
+					others[0] != '\0' ? ", " : "", sf_settings_unseen());
+}
+
+/* Return true if this list has the library, perhaps with its path. */
+static bool
+has_library(const char *libraries)
+{
+	List	   *items;
+	ListCell   *cell;
+
+	(void) SplitDirectoriesString(pstrdup(libraries), ',', &items);
+	foreach(cell, items)
+	{
+		const char *slash = last_dir_separator(lfirst(cell));
+		const char *name = slash == NULL ? lfirst(cell) : slash + 1;
+
+		if (strcmp(name, "snowflake") == 0 || strcmp(name, "snowflake.so") == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Return how to keep a preloaded library, if it is not in the files any more;
+ * otherwise NULL.
+ */
+const char *
+sf_preload_keep_remedy(void)
+{
+	SfSettingLine line = {PRELOAD};
+	bool		is_altered;
+	const char *libraries;
+
+	if (!sf_settings_awaits_restart(PRELOAD))
+		return NULL;
+	libraries = sf_settings_read_file(PRELOAD, &is_altered);
+	if (libraries != NULL && has_library(libraries))
+		return NULL;
+	if (is_altered)
+		return psprintf("To keep it, run: %s SELECT pg_catalog.pg_reload_conf();",
+						alter_preload(libraries));
+	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
+		line[1] = "snowflake";
+	else if (libraries == NULL)
+		line[1] = shared_preload_libraries_string;
+	else
+		line[1] = psprintf("%s%ssnowflake", libraries,
+						   libraries[0] != '\0' ? ", " : "");
+	return psprintf("To keep it, %s",
+					sf_settings_step(&line, 1, SF_APPLY_RELOAD));
 }
 
 /* SQLSTATE 55000 */

@@ -13,6 +13,7 @@
 #include "layout/layout.h"
 
 extern const char *sf_preload_hint(void);
+extern const char *sf_preload_keep_remedy(void);
 extern void sf_refuse_unloaded(void);
 extern void sf_refuse_read_only(const char *function);
 extern void sf_require_shard(uint32 shard);

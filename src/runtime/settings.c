@@ -24,6 +24,7 @@
 #include "nodes/value.h"
 #include "runtime/shmem.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
@@ -51,6 +52,9 @@ SfLayout	sf_node_layout;
 SfLayout	sf_shard_layout;
 SfLayout	sf_other_layouts[SF_MAX_LAYOUTS];
 int			sf_nother_layouts = 0;
+
+#define LAYOUT_DEFAULT			"snowflake"
+#define SHARD_LAYOUT_DEFAULT	"instagram"
 
 /* The texts that the values above are computed from. */
 static char *layout_text = NULL;
@@ -512,7 +516,7 @@ define_texts(void)
 	DefineCustomStringVariable("snowflake.layout",
 							   "Layout of the node's IDs: a preset's name, or fields with their widths in bits.",
 							   "Such as \"timestamp:41 node:10 sequence:12 tick:1ms epoch:2024-01-01\". The epoch is the time from which it counts.",
-							   &layout_text, "snowflake",
+							   &layout_text, LAYOUT_DEFAULT,
 							   PGC_POSTMASTER, 0, check_layout, NULL, NULL);
 	DefineCustomStringVariable("snowflake.epoch",
 							   "Time from which the IDs of snowflake.layout count: ISO 8601 in UTC, or Unix milliseconds.",
@@ -521,7 +525,7 @@ define_texts(void)
 							   PGC_POSTMASTER, 0, check_epoch, NULL, NULL);
 	DefineCustomStringVariable("snowflake.shard_layout",
 							   "Layout of the IDs made for shards.",
-							   NULL, &shard_layout_text, "instagram",
+							   NULL, &shard_layout_text, SHARD_LAYOUT_DEFAULT,
 							   PGC_POSTMASTER, 0,
 							   check_shard_layout, NULL, NULL);
 	DefineCustomStringVariable("snowflake.layouts",
@@ -682,15 +686,54 @@ find_setting(const char *name)
 	elog(ERROR, "there is no setting \"%s\"", name);
 }
 
-/*
- * Return the flags that the files have given a setting.  With EXEC_BACKEND a
- * new process inherits none.  The function below gives them anew, and applies
- * nothing.
- */
-static int
-find_flags(const char *name)
+/* What the files say of a setting. */
+typedef struct FileValue
 {
-#ifdef EXEC_BACKEND
+	const char *name;
+	char	   *value;			/* or NULL: they do not have it */
+	bool		is_altered;		/* ALTER SYSTEM has written it */
+} FileValue;
+
+/* Return true for the file that ALTER SYSTEM writes. */
+static bool
+is_auto_file(const char *file)
+{
+	size_t		length = file == NULL ? 0 : strlen(file);
+
+	return length >= strlen(AUTO_FILE) &&
+		strcmp(file + length - strlen(AUTO_FILE), AUTO_FILE) == 0;
+}
+
+/* Take the last line of this setting among those that were read. */
+static void
+take_last_line(FileValue *found, ReturnSetInfo *lines)
+{
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(lines->setDesc,
+													&TTSOpsMinimalTuple);
+
+	while (tuplestore_gettupleslot(lines->setResult, true, false, slot))
+	{
+		bool		isnull[3];
+		Datum		file = slot_getattr(slot, 1, &isnull[0]);
+		Datum		name = slot_getattr(slot, 4, &isnull[1]);
+		Datum		value = slot_getattr(slot, 5, &isnull[2]);
+
+		if (isnull[0] || isnull[1] || isnull[2] ||
+			pg_strcasecmp(TextDatumGetCString(name), found->name) != 0)
+			continue;
+		found->value = TextDatumGetCString(value);
+		found->is_altered = is_auto_file(TextDatumGetCString(file));
+	}
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/*
+ * Read the files, apply nothing, and give each setting anew the flags that
+ * they give it.  If "found" is not NULL, fill it in.
+ */
+static void
+read_files(FileValue *found)
+{
 	LOCAL_FCINFO(fcinfo, 0);
 	FmgrInfo	function;
 	ReturnSetInfo result = {
@@ -703,7 +746,20 @@ find_flags(const char *name)
 	InitFunctionCallInfoData(*fcinfo, &function, 0, InvalidOid, NULL,
 							 (Node *) &result);
 	(void) FunctionCallInvoke(fcinfo);
+	if (found != NULL)
+		take_last_line(found, &result);
 	FreeExprContext(result.econtext, true);
+}
+
+/*
+ * Return the flags that the files have given a setting.  With EXEC_BACKEND a
+ * new process inherits none.
+ */
+static int
+find_flags(const char *name)
+{
+#ifdef EXEC_BACKEND
+	read_files(NULL);
 #endif
 	return find_setting(name)->status;
 }
@@ -726,6 +782,60 @@ sf_settings_awaits_restart(const char *name)
 }
 
 /*
+ * Return the value that a restart would take from the files, or NULL if they
+ * have none.  If "is_altered" is not NULL, say there whether ALTER SYSTEM has
+ * written it.
+ */
+char *
+sf_settings_read_file(const char *name, bool *is_altered)
+{
+	FileValue	found = {.name = name};
+
+	read_files(&found);
+	if (is_altered != NULL)
+		*is_altered = found.is_altered && may_see_files();
+	return found.value;
+}
+
+/* Return true if a restart would bring another layout than this. */
+static bool
+is_other_layout(const char *setting, const char *default_text,
+				const SfLayout *now)
+{
+	char	   *text;
+	char		reason[SF_REASON_SIZE];
+	SfLayout	then;
+
+	if (!sf_settings_awaits_restart(setting))
+		return false;
+	text = sf_settings_read_file(setting, NULL);
+	if (!sf_layout_parse(&then, text == NULL ? default_text : text,
+						 reason, sizeof(reason)))
+		return true;
+	if (now == &sf_node_layout && epoch_text[0] != '\0')
+		then.epoch_ms = now->epoch_ms;
+	return sf_layout_code(&then) != sf_layout_code(now) ||
+		then.epoch_ms != now->epoch_ms;
+}
+
+/*
+ * Return the setting by which a restart would bring another layout of the
+ * node, or of the shards; or NULL.
+ */
+const char *
+sf_settings_pending_layout(bool shards)
+{
+	if (shards)
+		return is_other_layout("snowflake.shard_layout", SHARD_LAYOUT_DEFAULT,
+							   &sf_shard_layout) ?
+			"snowflake.shard_layout" : NULL;
+	if (sf_settings_awaits_restart("snowflake.epoch"))
+		return "snowflake.epoch";
+	return is_other_layout("snowflake.layout", LAYOUT_DEFAULT,
+						   &sf_node_layout) ? "snowflake.layout" : NULL;
+}
+
+/*
  * Return true if ALTER SYSTEM has set this: then a line in the server's own
  * file has no effect.  False for roles that may not see where settings come
  * from.
@@ -733,41 +843,72 @@ sf_settings_awaits_restart(const char *name)
 bool
 sf_settings_is_altered(const char *name)
 {
-	const char *file = find_setting(name)->sourcefile;
-	size_t		length = file == NULL ? 0 : strlen(file);
+	return may_see_files() && is_auto_file(find_setting(name)->sourcefile);
+}
 
-	return may_see_files() && length >= strlen(AUTO_FILE) &&
-		strcmp(file + length - strlen(AUTO_FILE), AUTO_FILE) == 0;
+/* Return true if the server's command line has set this, and no file can. */
+bool
+sf_settings_is_argument(const char *name)
+{
+	return find_setting(name)->source == PGC_S_ARGV;
+}
+
+/* Return what a role is told that may not see where a setting comes from. */
+const char *
+sf_settings_unseen(void)
+{
+	return may_see_files() ? "" :
+		"\nIf that changes nothing, see this as a superuser.";
 }
 
 /*
  * Return a step of a remedy, from its verb to its end: put these lines into
- * the server's own file, and have the server read it.  A line there has no
- * effect on what ALTER SYSTEM has set.  ALTER SYSTEM is no remedy by itself:
- * base backups copy what it writes, and so the number of a server.
+ * the server's own file, or onto its command line if they come from there, and
+ * have the server read it.  A line in the file has no effect on what ALTER
+ * SYSTEM has set.  ALTER SYSTEM is no remedy by itself: base backups copy what
+ * it writes, and so the number of a server.
  */
 char *
 sf_settings_step(SfSettingLine *lines, int n, SfApply apply)
 {
 	StringInfoData step;
 	StringInfoData run;
+	StringInfoData arguments;
+	StringInfoData file;
+	int			nfile = 0;
 
 	initStringInfo(&step);
 	initStringInfo(&run);
-	appendStringInfo(&step, "add %s to %s:\n",
-					 n == 1 ? "this line" : "these lines",
-					 sf_settings_file());
+	initStringInfo(&arguments);
+	initStringInfo(&file);
 	for (int i = 0; i < n; i++)
 	{
-		appendStringInfo(&step, "%s = '%s'\n", lines[i][0], lines[i][1]);
+		if (sf_settings_is_argument(lines[i][0]))
+		{
+			appendStringInfo(&arguments, "%s-c %s='%s'",
+							 arguments.len > 0 ? " " : "",
+							 lines[i][0], lines[i][1]);
+			continue;
+		}
+		nfile++;
+		appendStringInfo(&file, "%s = '%s'\n", lines[i][0], lines[i][1]);
 		if (apply == SF_APPLY_RESET || sf_settings_is_altered(lines[i][0]))
 			appendStringInfo(&run, "ALTER SYSTEM RESET %s;\n", lines[i][0]);
 	}
-	if (apply != SF_APPLY_RESTART)
+	if (arguments.len > 0)
+		appendStringInfo(&step, "set this on the server's command line:\n%s\n%s",
+						 arguments.data, nfile > 0 ? "and " : "");
+	if (nfile > 0)
+		appendStringInfo(&step, "add %s to %s:\n%s",
+						 nfile == 1 ? "this line" : "these lines",
+						 sf_settings_file(), file.data);
+	if (apply != SF_APPLY_RESTART && arguments.len == 0)
 		appendStringInfo(&step, "and run:\n%sSELECT pg_catalog.pg_reload_conf();",
 						 run.data);
 	else
 		appendStringInfo(&step, "%s%sand restart this server.",
 						 run.len > 0 ? "run:\n" : "", run.data);
+	if (nfile > 0)
+		appendStringInfoString(&step, sf_settings_unseen());
 	return step.data;
 }

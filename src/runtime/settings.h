@@ -76,6 +76,10 @@ extern const char *sf_settings_file(void);
 extern bool sf_settings_is_altered(const char *name);
 extern bool sf_settings_is_in_file(const char *name);
 extern bool sf_settings_awaits_restart(const char *name);
+extern char *sf_settings_read_file(const char *name, bool *is_altered);
+extern const char *sf_settings_pending_layout(bool shards);
+extern bool sf_settings_is_argument(const char *name);
+extern const char *sf_settings_unseen(void);
 
 /* A line that a remedy asks for: the setting and its value. */
 typedef const char *SfSettingLine[2];

@@ -66,10 +66,11 @@ sub things_in
 	while ($text =~ /(?<setting>$setting(?:\n$setting)*)
 		|(?<sql>\bBEGIN;.*?\bCOMMIT;)
 		|(?<sql>\b(?!ALTER[ ]SYSTEM[ ]has)(?:SELECT|ALTER|DROP|CREATE|REVOKE|GRANT|COMMIT|ROLLBACK|UPDATE|SHOW|SET|REINDEX|CALL|COMMENT)[ ]$quoted+;)
+		|(?<argument>^-c[ ][^\n]+)
 		|(?<psql>\\password[ ](?:\w+|"(?:[^"]|"")*"))
 		|(?<shell>\bkill[ ]-\w+[ ]\d+)
 		|(?<shell>\bexport[ ]ETCDCTL_[^;]+;(?:[ ]etcdctl[ ][^;\n]+(?:;|$))+)
-		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl|ls|lslocks)[ ](?:[^"]|"[^" ]*")*)"/gxs)
+		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl|ls|lslocks)[ ](?:[^"]|"[^" ]*")*)"/gxms)
 	{
 		my ($kind) = keys %+;
 
@@ -157,6 +158,11 @@ sub type_thing
 		if ($text =~ /\brestart/ || !-e $node->data_dir . '/postmaster.pid') { restart($how) }
 		else { $node->reload }
 		return (1, '', '', "$typed (and a " . ($text =~ /\brestart/ ? 'restart' : 'reload') . ')');
+	}
+	if ($kind eq 'argument')
+	{
+		$how->{arguments}->($typed);
+		return (1, '', '', "on the command line: $typed");
 	}
 	if ($kind eq 'psql')
 	{
@@ -258,6 +264,7 @@ sub can_be_typed
 #	only		a pattern of what is typed, where a text has one thing for each case
 #	session		where to put what is set for a session
 #	restart		a function that restarts the server in its own way
+#	arguments	a function that restarts the server with more on its command line
 sub follow_remedies
 {
 	my ($try, %how) = @_;
