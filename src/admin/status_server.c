@@ -90,27 +90,32 @@ put_settled_node(SfStatus *status, uint32 node, const char *found)
 		sf_status_ok(status, found);
 }
 
+/* ALTER SYSTEM may have set what is in the files. */
 static char *
-registry_remedy(const char *more)
+registry_remedy(bool is_there, const char *more)
 {
-	return psprintf("Put snowflake.registry back into %s, and run: SELECT pg_catalog.pg_reload_conf();%s",
-					sf_settings_file(), more);
+	return psprintf("Put snowflake.registry back into %s, and run: %sSELECT pg_catalog.pg_reload_conf();%s",
+					sf_settings_file(),
+					is_there ? "ALTER SYSTEM RESET snowflake.registry; " : "",
+					more);
 }
 
 /* Report that a restart loses the registry, or changes it. */
 static void
 put_pending_registry(SfStatus *status, uint32 node)
 {
-	if (sf_settings_is_in_file("snowflake.registry"))
+	const char *value = sf_settings_read_file("snowflake.registry", NULL);
+
+	if (value != NULL && value[0] != '\0')
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; the configuration files name another registry, which waits for a restart",
 							   node),
-					  registry_remedy(" If the other one is another registry, this server makes no IDs after a restart, before you do what the check \"lease\" then says."));
+					  registry_remedy(true, " If the other one is another registry, this server makes no IDs after a restart, before you do what the check \"lease\" then says."));
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
-					  psprintf("%u is leased; snowflake.registry is gone from the configuration files: after a restart, calls are refused",
-							   node),
-					  registry_remedy(""));
+					  psprintf("%u is leased; snowflake.registry is %s the configuration files: after a restart, calls are refused",
+							   node, value == NULL ? "gone from" : "empty in"),
+					  registry_remedy(value != NULL, ""));
 }
 
 /* Report the node of a standby after its promotion. */

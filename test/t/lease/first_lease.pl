@@ -68,9 +68,13 @@ like(status_of(), qr/^warning\|$slot is leased; .*\|Put snowflake.registry back 
 	'with what to do');
 reload_with('^\d+ is leased from', $url, 'which the remedy mends');
 reload_with('name another registry', 'postgresql://elsewhere/x', 'another registry shows, too');
-like(status_of(), qr/\|Put snowflake\.registry back into \S*postgresql\.conf, and run: SELECT pg_catalog\.pg_reload_conf\(\); If the other one is another registry, this server makes no IDs after a restart, before you do what the check "lease" then says\.$/,
+like(status_of(), qr/\|Put snowflake\.registry back into \S*postgresql\.conf, and run: ALTER SYSTEM RESET snowflake\.registry; SELECT pg_catalog\.pg_reload_conf\(\); If the other one is another registry, this server makes no IDs after a restart, before you do what the check "lease" then says\.$/,
 	'and what comes after a restart');
 reload_with('^\d+ is leased from', $url, 'until the old one is put back');
+query($a, q{ALTER SYSTEM SET snowflake.registry = ''});
+reload_with('registry is empty in the configuration files: after a restart, calls are refused', $url, 'one that ALTER SYSTEM makes empty');
+query($a, $_) foreach status_of() =~ /([A-Z]+ SYSTEM [^;]*;|SELECT [^;]*;)/g;
+reload_with('^\d+ is leased from', $url, 'until the remedy is typed');
 
 # a number in the configuration, which a server that leases takes at its next start
 my $wanted = ($slot + 1) % 4;

@@ -305,6 +305,8 @@ my $kept = lease_of($a, 'node_id');
 checked('a registry that is gone from the files', sub { $a->adjust_conf('postgresql.conf', 'snowflake.registry', undef) },
 	types => 'Put snowflake.registry back into %s, and',
 	hands => [ qr/Put snowflake\.registry back into/ => sub { $a->append_conf('postgresql.conf', set_registry($standby, 'copy')) } ]);
+checked('another registry by ALTER SYSTEM', sub { query($a, q{ALTER SYSTEM SET snowflake.registry = 'postgresql://elsewhere/x'}) },
+	types => 'ALTER SYSTEM RESET snowflake.registry;');
 checked('a number for a server that leases', sub { $a->append_conf('postgresql.conf', "snowflake.node_id = '" . ($kept + 1) % 4 . "'") },
 	types => 'To take the number %s, leave it in the files, and restart the server.');
 is(lease_of($a, 'node_id'), $kept, 'a number for a server that leases: the old one is kept');
