@@ -1027,7 +1027,7 @@ sf_identity_accept(void)
 				 errdetail("That server runs on this machine, and has taken %s %u: it keeps that until it is stopped. Restart this server after that, if it is to have it.",
 						   accept_taken < SF_SHARD_LOCK ? "node id" : "shard",
 						   accept_taken < SF_SHARD_LOCK ?
-						   sf_server_number_value((SfServerNumber) accept_taken) :
+						   sf_server_number_value(accept_taken) :
 						   (uint32) (accept_taken - SF_SHARD_LOCK)),
 				 errhint("%s", sf_identity_copy_remedy())));
 	(void) write_marker(ERROR);
