@@ -353,7 +353,7 @@ remedy_of_index(const Column *column)
 {
 	bool		is_parent =
 		get_rel_relkind(column->relation) == RELKIND_PARTITIONED_TABLE;
-	Remains		remains = {column, CurrentMemoryContext};
+	Remains		remains = {.column = column, .context = CurrentMemoryContext};
 	ErrorData  *error = sf_status_try(find_remains, &remains);
 	const char *create = psprintf("CREATE UNIQUE INDEX%s ON %s (%s);",
 								  is_parent ? "" : " CONCURRENTLY",

@@ -783,7 +783,7 @@ explain_busy(void *arg)
 		return;
 	sf_stats_count(SF_STAT_REFUSED_WAIT);
 	errcontext("waiting for file \"%s\", which another process has locked",
-			   sf_lock_name());
+			   (const char *) arg);
 }
 
 /*
@@ -794,7 +794,8 @@ static void
 hold_all_patiently(Aim aim)
 {
 	ErrorContextCallback callback = {
-		.previous = error_context_stack, .callback = explain_busy
+		.previous = error_context_stack, .callback = explain_busy,
+		.arg = unconstify(char *, sf_lock_name())
 	};
 
 	error_context_stack = &callback;
