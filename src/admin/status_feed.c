@@ -142,15 +142,18 @@ static void
 put_late(SfStatus *status, const SfFeedRow *row, int64 since_ms, int late)
 {
 	sf_status_put(status, SF_STATUS_WARNING,
-				  psprintf("server %s holds the feed back: it has published nothing since %s, %s ago%s",
-						   sf_feed_show_server(row), sf_timefmt_show(since_ms),
+				  psprintf("server %s holds the feed back: %s since %s, %s ago%s",
+						   sf_feed_show_server(row), is_own(row) ?
+						   "it has published nothing" :
+						   "nothing of it has arrived here",
+						   sf_timefmt_show(since_ms),
 						   sf_timefmt_span(sf_clock_wall_ms() - since_ms),
 						   late == 1 ? "" :
 						   psprintf("; %d horizons are old", late)),
 				  is_own(row) ?
 				  psprintf(SF_FEED_PUBLISH_REMEDY,
 						   sf_feed_publish_call(row->layout)) :
-				  psprintf("Start that server, and see its own snowflake_status(). Only if it never comes back, and none of its rows is still on its way, run%s: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
+				  psprintf("If it runs, see its own snowflake_status(), and whether the subscription to it runs here. If it is down, start it, unless this server has taken its place. Only then, or if it never comes back, and none of its rows is still on its way, run%s: SELECT %s.snowflake_leave_feed('" INT64_FORMAT "'::bigint);",
 						   RecoveryInProgress() ? " on the primary" : "",
 						   sf_extschema(), row->server));
 }

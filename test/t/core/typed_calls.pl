@@ -317,7 +317,7 @@ checked('feed', 'a server that has published nothing for long', sub {
 	query($node, q{SELECT snowflake_publish_horizon(); UPDATE snowflake_feed SET published = now() - interval '2 minutes'});
 }, types => 'Publish, or see why that fails: SELECT %s;$');
 checked('feed', 'a server that is down', sub { query($node, sprintf($other, 1, q{now() - interval '2 minutes'})) },
-	types => 'Start that server, and see its own ');
+	types => 'unless this server has taken its place.');
 checked('feed', 'a server that is held back', sub { query($node, q{UPDATE snowflake_feed SET horizon = 1 WHERE server <> 5}) },
 	types => 'End the transactions that this shows', hands => [ qr/^End the transactions/, sub { query($node, 'SELECT snowflake_publish_horizon()') } ]);
 checked('feed', 'another server that is held back', sub { query($node, sprintf($other, 1, 'now()')) },
