@@ -389,7 +389,7 @@ hold(uint64 number, bool copied, Aim aim)
 					sf_copy_check == SF_CHECK_ERROR)))
 		return LOCK_LEFT;
 	taken_over_ms = sf_lock_take(number, waits);
-	if (taken_over_ms != 0)
+	if (taken_over_ms + SF_MAX_AHEAD_MS > sf_clock_wall_ms())
 		raise_above_others(number, taken_over_ms);
 	return waits ? LOCK_LEFT : LOCK_HELD;
 }

@@ -240,7 +240,7 @@ sf_layout_slots_raise_above(int64 now_ms)
 	SfLayout	layout;
 
 	sf_counter_raise(&sf_shmem->raised_ms,
-					 now_ms + SF_MAX_DRIFT_MS + 2 * SF_MAX_TICK_MS);
+					 now_ms + SF_MAX_AHEAD_MS);
 	pg_memory_barrier();
 	for (int i = 0; sf_layout_slot_read(i, &layout); i++)
 		raise_slot(i, &layout, now_ms + sf_settings_farthest_ms(&layout));

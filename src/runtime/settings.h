@@ -155,8 +155,9 @@ sf_settings_end_tick_of(uint64 right)
 		(int64) (right >> sf_node_layout.node_bits);
 }
 
-/* the largest snowflake.max_clock_drift */
+/* the largest snowflake.max_clock_drift, and what an ID may be ahead by */
 #define SF_MAX_DRIFT_MS	1000
+#define SF_MAX_AHEAD_MS	(SF_MAX_DRIFT_MS + 2 * SF_MAX_TICK_MS)
 
 /* Return the allowed drift in ticks, rounded up. */
 static inline int64
