@@ -812,11 +812,11 @@ hold_all_patiently(Aim aim)
 bool
 sf_identity_look(void)
 {
-	uint64		unknown = SF_NODE_HELD | SF_NODE_SEEN;
+	uint64		known = SF_NODE_HELD | SF_NODE_SEEN;
 
 	if (hold_all(AIM_LOOK) || follows() || sf_copy_check == SF_CHECK_OFF)
 		return true;
-	return ((find_node() & unknown) != 0 || sf_settings_leases()) &&
+	return ((find_node() & known) != 0 || sf_settings_leases()) &&
 		(find_shard(is_missing) < 0 || has_flag(SF_SHARDS_SEEN));
 }
 

@@ -94,10 +94,10 @@ typedef struct SfLeasing
 /* SfIdentity.shards: all are this server's own, or */
 #define SF_SHARDS_OWN		0
 #define SF_SHARDS_COPIED	1	/* another server's, and not accepted yet */
-#define SF_SHARDS_UNASKED	4	/* a reload opened some while the file of
-								 * entries was busy */
 #define SF_SHARDS_SEEN		2	/* another server had the lock of one when
 								 * this one looked */
+#define SF_SHARDS_UNASKED	4	/* a reload opened some while the file of
+								 * entries was busy */
 
 /* SfIdentity.node is an SfServerNumber, and: */
 #define SF_NODE_COPIED		(UINT64CONST(1) << 32)	/* another server's, and
