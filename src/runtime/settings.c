@@ -28,6 +28,7 @@
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
+#include "utils/tuplestore.h"
 #include "utils/varlena.h"
 
 /* No epoch before this time is in the future: 2026-11-26. */
