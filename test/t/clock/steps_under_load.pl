@@ -97,6 +97,6 @@ $checker->state('tables', $node, 'postgres',
 	'SELECT id FROM t UNION ALL SELECT id FROM s');
 $checker->clients;
 $checker->states;
-note $checker->checked . ' IDs checked';
+note sprintf 'steps: %d IDs; %d steps of a clock', $checker->checked, $steps;
 $node->stop;
 done_testing();

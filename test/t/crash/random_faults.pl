@@ -90,6 +90,8 @@ sub fail_over
 	$node = $successor;
 	$node_id = $number;
 	$node->promote;
+	$count{crashes}++;
+	$count{promotions}++;
 	return;
 }
 
@@ -273,8 +275,6 @@ my %events;
 		start_clients();
 		end_clients('promoted');
 		begin_anew();
-		$count{crashes}++;
-		$count{promotions}++;
 		$old->clean_node;
 	},
 

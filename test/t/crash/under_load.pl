@@ -118,6 +118,6 @@ foreach my $round (1 .. $rounds)
 	check_round("kill $round") if $round % 10 == 0 || $round == $rounds;
 }
 
-note $checker->checked . ' IDs checked';
+note sprintf 'crashes: %d IDs; %d immediate stops, %d killed backends', $checker->checked, $rounds, $rounds;
 $node->stop;
 done_testing();
