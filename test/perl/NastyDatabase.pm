@@ -75,7 +75,17 @@ our %now = (TIME => sub { query($node, 'SELECT clock_timestamp()') });
 my %layout = (js => 'javascript epoch:2024-02-02', sharded => 'shard');
 my (%was_made, @twice);
 
-# Insert a row into each table, and return the remedy of the first error.
+# Run a query of each table, which it names, in one statement. Return its rows, or the error.
+sub of_each_table
+{
+	my ($query) = @_;
+	my ($status, $out, $err) = as_owner(join ' UNION ALL ', map { $query->($_) } @tables);
+
+	return $status == 0 ? $out : $err;
+}
+
+# Insert a row into each table, each in a session of its own, and return the remedy of the
+# first error.
 sub insert_rows
 {
 	foreach my $i (0 .. $#inserts)
@@ -97,14 +107,16 @@ my (%cursor, %was_read);
 # Read what is below the horizon, and above what was read before.
 sub read_feeds
 {
-	my $sql = join ' UNION ALL ', map {
-		my $horizon = !$layout{$_} ? 'snowflake_horizon()' : $_ eq 'sharded' ? 'snowflake_shard_horizon(3)' : "snowflake_horizon('$layout{$_}')";
-		qq{SELECT \$\$$_\$\$, $key{$_}::bigint FROM $_ WHERE $key{$_}::bigint > } . ($cursor{$_} // 0) . " AND $key{$_}::bigint < (SELECT $horizon)"
-	} @tables;
-	my ($status, $out) = as_owner($sql);
+	my $read = of_each_table(sub {
+		my ($table) = @_;
+		my $horizon = !$layout{$table} ? 'snowflake_horizon()' : $table eq 'sharded' ? 'snowflake_shard_horizon(3)' : "snowflake_horizon('$layout{$table}')";
 
-	return if $status != 0;
-	foreach my $row (split /\n/, $out)
+		return qq{SELECT \$\$$table\$\$, $key{$table}::bigint FROM $table WHERE $key{$table}::bigint > } . ($cursor{$table} // 0)
+			. " AND $key{$table}::bigint < (SELECT $horizon)";
+	});
+
+	# an error is not read: some situations are one
+	foreach my $row (grep { /\|\d+$/ } split /\n/, $read)
 	{
 		my ($table, $id) = split /\|/, $row;
 
@@ -130,10 +142,15 @@ sub set_cursors
 # Return the tables with rows that their feed has not read.
 sub unread
 {
-	return join ' ', grep {
-		my $table = $_;
-		grep { !$was_read{$table}{$_} } split /\n/, (as_owner("SELECT $key{$table}::bigint FROM $table WHERE $key{$table}::bigint <= $highest{$table}[-1]"))[1];
-	} @tables;
+	my %unread;
+
+	foreach my $row (split /\n/, of_each_table(sub { qq{SELECT \$\$$_[0]\$\$, $key{$_[0]}::bigint FROM $_[0] WHERE $key{$_[0]}::bigint <= $highest{$_[0]}[-1]} }))
+	{
+		my ($table, $id) = split /\|/, $row;
+
+		$unread{$table} = 1 if !defined $id || !$was_read{$table}{$id};
+	}
+	return join ' ', sort keys %unread;
 }
 
 # The same for a superuser, who may see more than the owner of tables.
@@ -149,35 +166,34 @@ sub rows
 {
 	my (%until) = @_;
 
-	return join "\n", map {
-		"$_: " . (as_owner(qq{SELECT count(*), md5(string_agg(t::text, ',' ORDER BY $key{$_})) FROM $_ t WHERE $key{$_}::bigint <= $until{$_}}))[1]
-	} @tables;
+	return of_each_table(sub { qq{SELECT \$\$$_[0]\$\$, count(*), md5(string_agg(t::text, ',' ORDER BY $key{$_[0]})) FROM $_[0] t WHERE $key{$_[0]}::bigint <= $until{$_[0]}} });
 }
 
 # Return the foreign keys, and how many references lead nowhere.
 sub references
 {
-	return join "\n", map { (as_owner($_))[1] } (
+	my ($status, $out, $err) = as_owner(
 		q{SELECT conrelid::regclass, pg_get_constraintdef(oid), convalidated FROM pg_constraint
-			WHERE contype = 'f' AND conrelid IN ('"Line Items"'::regclass, 'tree'::regclass, '"of domained"'::regclass) ORDER BY conrelid::regclass::text COLLATE "C"},
-		q{SELECT count(*) FROM "Line Items" l WHERE NOT EXISTS (SELECT FROM "Order's" o WHERE o.id = l."order")},
-		q{SELECT count(*) FROM tree t WHERE parent IS NOT NULL AND NOT EXISTS (SELECT FROM tree p WHERE p.id = t.parent)},
-		q{SELECT count(*) FROM "of domained" o WHERE NOT EXISTS (SELECT FROM domained d WHERE d."ID" = o.domained)});
+			WHERE contype = 'f' AND conrelid IN ('"Line Items"'::regclass, 'tree'::regclass, '"of domained"'::regclass) ORDER BY conrelid::regclass::text COLLATE "C";
+		SELECT count(*) FROM "Line Items" l WHERE NOT EXISTS (SELECT FROM "Order's" o WHERE o.id = l."order");
+		SELECT count(*) FROM tree t WHERE parent IS NOT NULL AND NOT EXISTS (SELECT FROM tree p WHERE p.id = t.parent);
+		SELECT count(*) FROM "of domained" o WHERE NOT EXISTS (SELECT FROM domained d WHERE d."ID" = o.domained)});
+
+	return $status == 0 ? $out : $err;
 }
 
 # Return how many rows of each table lie more than a day ahead.
 sub of_the_future
 {
-	return join ' ', map {
-		my $layout = $layout{$_} ? ", '$layout{$_}'" : '';
-		my ($n) = (as_owner("SELECT count(*) FROM $_ WHERE $key{$_}::bigint > snowflake_max_id(now() + interval '1 day'$layout)"))[1];
-		$n > 0 ? "$_: $n" : ()
-	} @tables;
+	return join ' ', map { s/\|/: /r } split /\n/, of_each_table(sub {
+		my $layout = $layout{$_[0]} ? ", '$layout{$_[0]}'" : '';
+		return qq{SELECT \$\$$_[0]\$\$, count(*) FROM $_[0] WHERE $key{$_[0]}::bigint > snowflake_max_id(now() + interval '1 day'$layout) HAVING count(*) > 0};
+	});
 }
 
 sub count_rows
 {
-	return map { $_ => (as_owner("SELECT count(*) FROM $_"))[1] } @tables;
+	return map { split /\|/ } split /\n/, of_each_table(sub { qq{SELECT \$\$$_[0]\$\$, count(*) FROM $_[0]} });
 }
 
 # The highest ID of each table.
@@ -198,6 +214,7 @@ sub situation
 	my $references = references();
 	my $try = $how{try} ? $how{try} : $how{as} ? \&next_as_superuser : !$how{check} ? \&insert_rows : sub { remedy_of($node, $how{check}) };
 
+	die "$name: it has begun with an error: $_" foreach grep { /ERROR:/ } $before, $references;
 	$make->();
 	my @typed = follow_remedies($try, as => $how{check} ? 'super' : 'owner', %how, node => $node, name => $name, owner => 'The Owner');
 	set_cursors(@typed);

@@ -136,7 +136,7 @@ is((as_owner('SELECT count(*) FROM slow'))[1], '2', '... and its rows are there'
 foreach my $unique ('', 'PRIMARY KEY')
 {
 	statement("renumber into IDs that other rows have: $unique",
-		qq{DROP TABLE IF EXISTS taken; CREATE TABLE taken (id bigint DEFAULT snowflake_nextval('sonyflake') $unique);
+		qq{DROP TABLE IF EXISTS taken; CREATE TABLE taken (id bigint DEFAULT snowflake_nextval('sonyflake') @{[ $unique && "CONSTRAINT meant $unique" ]});
 			INSERT INTO taken SELECT snowflake_min_id(now() + n * interval '10 ms', 'sonyflake') + sequence * 65536 + 1
 				FROM generate_series(0, 200) n, generate_series(0, 1) sequence;
 			INSERT INTO taken VALUES (1)},
