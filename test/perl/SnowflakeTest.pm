@@ -11,6 +11,7 @@ use PostgreSQL::Test::Utils;
 use Cwd qw(abs_path);
 use File::Basename;
 use Scalar::Util qw(looks_like_number);
+use SqlClient;
 use Test::More;
 use Time::HiRes qw(time usleep);
 use Time::Local qw(timegm);
@@ -36,6 +37,7 @@ sub import
 
 	strict->import;
 	warnings->import(FATAL => 'all');
+	SqlClient::install();
 	Exporter::export($_, $test) foreach qw(Test::More PostgreSQL::Test::Utils SnowflakeTest);
 	return;
 }
