@@ -321,7 +321,7 @@ foreach (
 	append_to_file($seen_file, '');
 	$slot++;
 	# also with more hosts, a write that may have arrived is sent once
-	$w = worker("zookeeper://$relay," . $zk->host . '/top/reg', timeout => 1500);
+	$w = worker("zookeeper://$relay," . $zk->host . '/top/reg', timeout => 5000);
 	like(reading($w), qr/^initialized/, "$how: read");
 	asked($w, "$how: claim", 'UNKNOWN', $pattern, 'claim', node => $slot, presence => 1);
 	is(-s $seen_file, 1, 'sent once');
