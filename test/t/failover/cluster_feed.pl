@@ -162,6 +162,7 @@ sub wait_for(&$)
 	my ($holds, $what) = @_;
 
 	eval { wait_until { keep_all_running(); usleep(50_000); $holds->() } $what; 1 } and return;
+	my $why = $@;
 	foreach my $server (@servers)
 	{
 		diag(map { $server->{node}->name . ": $_\n" } split /\n/, answer_of($server, q{
@@ -171,7 +172,7 @@ sub wait_for(&$)
 			UNION ALL SELECT concat_ws(' ', 'prepared:', gid, prepared) FROM pg_prepared_xacts
 			UNION ALL SELECT concat_ws(' ', 'activity:', application_name, pid, state, wait_event, xact_start, query) FROM pg_stat_activity WHERE state <> ''}));
 	}
-	die $@;
+	die $why;
 }
 
 # ---- servers ----
