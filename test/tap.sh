@@ -224,6 +224,9 @@ why_died() {
 	text=$(cat "$1"/tmp_check/log/regress_log_* 2>/dev/null | awk '
 		/^error running SQL/ && sql == "" { sql = $0 }
 		/^[^#].* at [^ ]+ line [0-9]+/ { last = $0 }
+		# croak() with a text that ends in a newline
+		/^ at [^ ]+ line [0-9]+/ { last = before $0 }
+		{ before = $0 }
 		END { print sql != "" ? sql : last }')
 	[ -n "$text" ] && echo "$text"
 }

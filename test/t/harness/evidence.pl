@@ -51,6 +51,7 @@ foreach my $line ('ok 3 - no ID twice', 'not ok 3 - the server starts', 'LOG:  s
 mkdir "$dir/$_" for 'tmp_check', 'tmp_check/log';
 foreach my $case ([ "ok 1\nno master at test.pl line 7.\n# at the end\n", 'no master at test.pl line 7.' ],
 	[ "error running SQL: 'ERROR:  x\nwhile running at Cluster.pm line 9.\n", "error running SQL: 'ERROR:  x" ],
+	[ "ok 1\ncould not read \"x\": no such file\n at test.pl line 7.\n", 'could not read "x": no such file at test.pl line 7.' ],
 	[ "ok 1\n#   at test.pl line 7.\n", 'no' ])
 {
 	file('tmp_check/log/regress_log_x', $case->[0]);
