@@ -13,6 +13,11 @@
  * lock would make two callers wait for each other), and searched again.  If
  * two sessions miss the same partition, the second one finds it.
  *
+ * The default of the key is read under the lock, too: the call may have waited
+ * for a transaction that sets another one.  It is that of the topmost table,
+ * which needs no lock.  All rows that are here were made before the lock on
+ * the parent, so a default that made them is in the catalogue.
+ *
  * snowflake_drop_partitions() does the same, and drops what it has found under
  * the stronger lock.  It detaches a partition before it drops it: the server
  * never drops a partition of a table that a foreign key refers to, but
@@ -80,6 +85,9 @@ typedef struct Request
 	TimestampTz from;			/* of partitions to create */
 	TimestampTz until;
 } Request;
+
+/* Reads what depends on the default of the key. */
+typedef void (*ReadLayout) (FunctionCallInfo fcinfo, Request *request);
 
 /* Returns SfIdSpans: the work of a call, or NIL. */
 typedef List *(*FindWork) (Relation parent, const Request *request);
@@ -290,10 +298,12 @@ require_owner(Oid parent)
 	return owner;
 }
 
-/* Find the work; lock the parent no more than necessary. */
+/* Find the work; lock the parent, argument 0, no more than necessary. */
 static List *
-lock_and_find(Oid relid, const Request *request, FindWork find)
+lock_and_find(FunctionCallInfo fcinfo, Request *request, ReadLayout read,
+			  FindWork find)
 {
+	Oid			relid = PG_GETARG_OID(0);
 	LOCKMODE	lockmode = AccessShareLock;
 
 	for (;;)
@@ -304,6 +314,7 @@ lock_and_find(Oid relid, const Request *request, FindWork find)
 		if (!sf_relation_ownercheck(relid, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
 						   RelationGetRelationName(parent));
+		read(fcinfo, request);
 		work = find(parent, request);
 		if (work == NIL || lockmode == AccessExclusiveLock)
 		{
@@ -399,6 +410,14 @@ layout_or_default(FunctionCallInfo fcinfo, int n, SfKeyLayout *key)
 	return key->is_shard ? &sf_shard_layout : configured;
 }
 
+static void
+read_layout(FunctionCallInfo fcinfo, Request *request)
+{
+	request->layout = layout_or_default(fcinfo, 4, find_key_layout(fcinfo));
+	sf_id_span_require_life(request->layout, request->from, false);
+	sf_id_span_require_life(request->layout, request->until, true);
+}
+
 /*
  * snowflake_create_partitions(parent regclass, step interval,
  *							   start timestamptz, until timestamptz,
@@ -427,19 +446,16 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_create_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	request.layout = layout_or_default(fcinfo, 4, find_key_layout(fcinfo));
 	sf_calendar_step(&request.step, PG_GETARG_INTERVAL_P(1));
 	request.from = PG_GETARG_TIMESTAMPTZ(2);
 	request.until = PG_GETARG_TIMESTAMPTZ(3);
-	sf_id_span_require_life(request.layout, request.from, false);
-	sf_id_span_require_life(request.layout, request.until, true);
 	if (request.from >= request.until)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("until must be later than start"),
 				 errhint("The partitions hold the times from start up to, not including, until.")));
 
-	missing = lock_and_find(PG_GETARG_OID(0), &request, find_missing);
+	missing = lock_and_find(fcinfo, &request, read_layout, find_missing);
 	if (missing == NIL)
 		return (Datum) 0;
 	require_own_default(PG_GETARG_OID(0));
@@ -464,7 +480,6 @@ require_layout(FunctionCallInfo fcinfo, const SfKeyLayout *key)
 	if (!PG_ARGISNULL(2) || (key->is_known && key->is_direct))
 		return;
 	sf_key_layout_require_shown(key);
-	relation_close(sf_id_span_open_parent(parent, AccessShareLock), NoLock);
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("could not determine the layout of the IDs of \"%s\"",
@@ -588,6 +603,16 @@ drop_partition(Oid parent, const SfIdSpan *span)
 	return CStringGetTextDatum(name);
 }
 
+static void
+read_layout_to_drop(FunctionCallInfo fcinfo, Request *request)
+{
+	SfKeyLayout *key = find_key_layout(fcinfo);
+
+	require_layout(fcinfo, key);
+	request->layout = layout_or_default(fcinfo, 2, key);
+	request->is_made = is_made(key, request->layout);
+}
+
 /*
  * snowflake_drop_partitions(parent regclass, before timestamptz,
  *							 layout text DEFAULT NULL)
@@ -605,7 +630,6 @@ Datum
 snowflake_drop_partitions(PG_FUNCTION_ARGS)
 {
 	Request		request = {0};
-	SfKeyLayout *key;
 	List	   *old;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
@@ -616,12 +640,8 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_drop_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	key = find_key_layout(fcinfo);
-	require_layout(fcinfo, key);
-	request.layout = layout_or_default(fcinfo, 2, key);
 	request.given = PG_ARGISNULL(2) ? "NULL" :
 		quote_literal_cstr(text_to_cstring(PG_GETARG_TEXT_PP(2)));
-	request.is_made = is_made(key, request.layout);
 	request.until = PG_GETARG_TIMESTAMPTZ(1);
 	if (request.until > GetCurrentTimestamp())
 		ereport(ERROR,
@@ -629,7 +649,7 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 				 errmsg("\"before\" must not lie in the future"),
 				 errhint("Give the time from which rows are kept, such as timestamp with time zone '2026-01-01'.")));
 
-	old = lock_and_find(PG_GETARG_OID(0), &request, find_old);
+	old = lock_and_find(fcinfo, &request, read_layout_to_drop, find_old);
 	if (old == NIL)
 		return (Datum) 0;
 	do_as_owner(fcinfo, sf_owner_of_relation(PG_GETARG_OID(0)), old,
@@ -709,8 +729,8 @@ snowflake_partitions(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (PG_ARGISNULL(0))
 		return (Datum) 0;
-	layout = layout_or_default(fcinfo, 1, find_key_layout(fcinfo));
 	parent = sf_id_span_open_parent(PG_GETARG_OID(0), AccessShareLock);
+	layout = layout_or_default(fcinfo, 1, find_key_layout(fcinfo));
 	spans = sf_id_span_read(parent, &count, &rest.relid);
 	for (int i = 0; i < count; i++)
 		put_partition(rsinfo, layout, &spans[i], false);

@@ -125,6 +125,29 @@ is(race_to_drop($drop), '', 'of two sessions that drop the same partition, one d
 query($node, 'DROP TABLE orders_now');
 is(query($node, $january), 'orders_p2027_01', 'and is made when it has that');
 
+# A call that waits for a transaction which sets another layout reads in that layout. In the old
+# one, the new rows look old.
+query($node, q{CREATE TABLE changed (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	DO $$ BEGIN EXECUTE format('CREATE TABLE changed_rest PARTITION OF changed FOR VALUES FROM (%s) TO (MAXVALUE)', snowflake_min_id(date_trunc('month', now()))); END $$});
+foreach my $call ([ q{SELECT count(*) FROM snowflake_drop_partitions('changed', now() - interval '90 days')}, 0 ],
+	[ q{SELECT count(*) FROM snowflake_create_partitions('changed', '1 month', now(), now() + interval '2 months')}, 1 ])
+{
+	my ($statement, $count) = @$call;
+	my $first = begin_session($node, q{BEGIN; ALTER TABLE changed ALTER id SET DEFAULT snowflake_nextval('javascript');
+		SELECT snowflake_create_partitions('changed', '1 month', now(), now() + interval '1 month');
+		INSERT INTO changed SELECT FROM generate_series(1, 1000)});
+	my $second = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $statement ], '>', \my $out, '2>&1');
+
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'changed'::regclass AND NOT granted}) or die 'it does not wait';
+	$first->query_safe('COMMIT');
+	$first->quit;
+	$second->finish;
+	is($out, "$count\n", "a call that waits for another layout: $statement");
+	is(query($node, 'SELECT count(*) FROM changed'), 1000, '... loses no row');
+	query($node, q{ALTER TABLE changed ALTER id SET DEFAULT snowflake_nextval(); TRUNCATE changed;
+		DO $$ DECLARE part text; BEGIN FOR part IN SELECT partition FROM snowflake_partitions('changed') WHERE partition <> 'changed_rest'::regclass LOOP EXECUTE 'DROP TABLE ' || part; END LOOP; END $$});
+}
+
 # A name that is too long is cut at the end of a character.
 query($node, q{CREATE DATABASE utf8 ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0});
 my $name = "\xC3\xA4" x 31;
