@@ -44,7 +44,7 @@ static void
 look(void *arg)
 {
 	Found	   *found = arg;
-	Relation	table = sf_feed_open(AccessShareLock);
+	Relation	table = sf_feed_open(AccessShareLock, ACL_NO_RIGHTS);
 
 	found->exists = table != NULL;
 	if (table == NULL)

@@ -179,17 +179,48 @@ is_usable(Relation table)
 	return is_plain(table);
 }
 
+/* Check rights of the current role, each of them. */
+static void
+require_rights(Oid table, AclMode rights)
+{
+	AclResult	result = sf_schema_aclcheck(get_rel_namespace(table),
+											GetUserId(), ACL_USAGE);
+
+	if (result == ACLCHECK_OK &&
+		pg_class_aclmask(table, GetUserId(), rights, ACLMASK_ALL) != rights)
+		result = ACLCHECK_NO_PRIV;
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLE, TABLE);
+}
+
+static Oid
+find_table(void)
+{
+	return get_relname_relid(TABLE, sf_extschema_find());
+}
+
 /*
- * Open and lock the table; return NULL if there is none.  Throws SQLSTATE
- * 42809: it is something else.
+ * Open the table for these rights, and lock it; return NULL if there is none.
+ * Throws SQLSTATE 42809: it is something else; 42501, before the lock.
  */
 Relation
-sf_feed_open(LOCKMODE lock)
+sf_feed_open(LOCKMODE lock, AclMode rights)
 {
-	Oid			found = get_relname_relid(TABLE, sf_extschema_find());
-	Relation	table = OidIsValid(found) ?
-		try_relation_open(found, lock) : NULL;
+	Relation	table = NULL;
+	Oid			found;
 
+	/* before the lock is there, another table may get the name */
+	while (OidIsValid(found = find_table()))
+	{
+		if (rights != ACL_NO_RIGHTS)
+			require_rights(found, rights);
+		table = try_relation_open(found, lock);
+		if (table != NULL && find_table() == found)
+			break;
+		if (table != NULL)
+			relation_close(table, lock);
+		table = NULL;
+	}
 	if (table != NULL && !is_usable(table))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -201,26 +232,11 @@ sf_feed_open(LOCKMODE lock)
 	return table;
 }
 
-/* Check rights of the current role, each of them. */
-static void
-require_rights(Relation table, AclMode rights)
-{
-	AclResult	result = sf_schema_aclcheck(RelationGetNamespace(table),
-											GetUserId(), ACL_USAGE);
-
-	if (result == ACLCHECK_OK &&
-		pg_class_aclmask(RelationGetRelid(table), GetUserId(), rights,
-						 ACLMASK_ALL) != rights)
-		result = ACLCHECK_NO_PRIV;
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_TABLE, TABLE);
-}
-
 /* Open the table for these rights, or throw SQLSTATE 55000, 42501. */
 static Relation
 require_table(LOCKMODE lock, AclMode rights)
 {
-	Relation	table = sf_feed_open(lock);
+	Relation	table = sf_feed_open(lock, rights);
 
 	if (table == NULL)
 		ereport(ERROR,
@@ -228,7 +244,6 @@ require_table(LOCKMODE lock, AclMode rights)
 				 errmsg("there is no table \"%s\" in this database", TABLE),
 				 errhint("On each primary that makes or collects the rows, run: SELECT %s.snowflake_create_feed();",
 						 sf_extschema())));
-	require_rights(table, rights);
 	return table;
 }
 
@@ -308,7 +323,7 @@ sf_feed_rows(Relation table)
 	const SfFeedRow *least = NULL;
 	ListCell   *cell;
 
-	require_rights(table, ACL_SELECT);
+	require_rights(RelationGetRelid(table), ACL_SELECT);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		SfFeedRow  *row = read_row(slot);
@@ -333,7 +348,22 @@ sf_feed_rows(Relation table)
 	return rows;
 }
 
-/* Return true for a row of a server and layout; NULL stands for any. */
+/*
+ * Return the rows that are there now, for who writes: the caller's snapshot
+ * may be older than the lock, for which this session may have waited.
+ */
+static List *
+newest_rows(Relation table)
+{
+	List	   *rows;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	rows = sf_feed_rows(table);
+	PopActiveSnapshot();
+	return rows;
+}
+
+/* Return true for a row of a server and layout. */
 static bool
 is_row_of(TupleTableSlot *slot, int64 server, const char *layout)
 {
@@ -341,9 +371,9 @@ is_row_of(TupleTableSlot *slot, int64 server, const char *layout)
 
 	slot_getallattrs(slot);
 	found = read_text(slot, COLUMN_LAYOUT);
-	return !slot->tts_isnull[COLUMN_SERVER] &&
-		DatumGetInt64(slot->tts_values[COLUMN_SERVER]) == server &&
-		(layout == NULL || (found != NULL && strcmp(found, layout) == 0));
+	return found != NULL && strcmp(found, layout) == 0 &&
+		!slot->tts_isnull[COLUMN_SERVER] &&
+		DatumGetInt64(slot->tts_values[COLUMN_SERVER]) == server;
 }
 
 /*
@@ -399,7 +429,7 @@ lock_row(Relation table, int64 server, const char *layout)
 Datum
 snowflake_create_feed(PG_FUNCTION_ARGS)
 {
-	Relation	table = sf_feed_open(AccessShareLock);
+	Relation	table = sf_feed_open(AccessShareLock, ACL_NO_RIGHTS);
 
 	if (table != NULL)
 	{
@@ -552,8 +582,9 @@ find_name(void)
 }
 
 /*
- * Delete the rows of a server; "layout" may be NULL for all of them.  Return
- * the highest of their horizons, or -1 if there is none.
+ * Delete the row of a server and layout, or all that have these where the
+ * table has lost its key.  Return the highest of their horizons, or -1 if
+ * there is none.
  */
 static int64
 delete_rows(Relation table, int64 server, const char *layout)
@@ -749,7 +780,7 @@ static int64
 publish_in_table(const SfLayout *layout)
 {
 	Relation	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
-	const List *rows = sf_feed_rows(table);
+	const List *rows = newest_rows(table);
 	int64		horizon = layout == NULL ? publish_all(table, rows) :
 		publish(table, rows, layout);
 
@@ -837,16 +868,21 @@ static void
 leave(int64 server)
 {
 	Relation	table = require_table(SF_FEED_WRITE_LOCK, WRITES);
-	const List *rows = sf_feed_rows(table);
+	const List *rows = newest_rows(table);
 	bool		is_own = server == sf_feed_server();
 	bool		is_far = false;
+	bool		found = false;
 	ListCell   *cell;
 
+	/* a row that arrives from now on stays, and holds the feed back */
 	foreach(cell, rows)
 	{
 		const SfFeedRow *row = lfirst(cell);
 
-		if (row->server != server || is_own)
+		if (row->server != server)
+			continue;
+		found = delete_rows(table, server, row->layout) >= 0 || found;
+		if (is_own)
 			continue;
 		ereport(NOTICE,
 				(errmsg("server " INT64_FORMAT " no longer holds the feed back",
@@ -863,7 +899,7 @@ leave(int64 server)
 		if (row->server != sf_feed_server() && is_far_ahead(row))
 			row->horizon = 0;
 	}
-	if (delete_rows(table, server, NULL) < 0)
+	if (!found)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("server " INT64_FORMAT " is not in the feed", server),
@@ -1046,7 +1082,7 @@ show_row(ReturnSetInfo *result, const SfFeedRow *row)
 Datum
 snowflake_feed_servers(PG_FUNCTION_ARGS)
 {
-	Relation	table = sf_feed_open(AccessShareLock);
+	Relation	table = sf_feed_open(AccessShareLock, ACL_NO_RIGHTS);
 	ListCell   *cell;
 
 	InitMaterializedSRF(fcinfo, 0);

@@ -12,6 +12,7 @@
 #include "layout/layout.h"
 #include "nodes/pg_list.h"
 #include "storage/lockdefs.h"
+#include "utils/acl.h"
 #include "utils/relcache.h"
 
 /* A row of the table. */
@@ -39,7 +40,7 @@ typedef struct SfFeedRow
  */
 #define SF_FEED_WRITE_LOCK	ShareUpdateExclusiveLock
 
-extern Relation sf_feed_open(LOCKMODE lock);
+extern Relation sf_feed_open(LOCKMODE lock, AclMode rights);
 extern List *sf_feed_rows(Relation table);
 extern char *sf_feed_show_server(const SfFeedRow *row);
 extern int64 sf_feed_server(void);

@@ -47,7 +47,8 @@ static uint32 wait_event_feed = 0;
 static bool
 publish(SfLayout *missing)
 {
-	Relation	table = sf_feed_open(SF_FEED_WRITE_LOCK);
+	Relation	table = sf_feed_open(SF_FEED_WRITE_LOCK,
+									ACL_NO_RIGHTS);
 	bool		all;
 
 	if (table == NULL)

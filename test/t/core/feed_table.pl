@@ -38,7 +38,7 @@ sub feed_row
 sub is_waiting
 {
 	return query($node, q{SELECT count(*) FROM pg_stat_activity
-		WHERE wait_event_type = 'Lock' AND backend_type = 'client backend' AND query LIKE '%snowflake_publish_horizon%'}) > 0;
+		WHERE wait_event_type = 'Lock' AND backend_type = 'client backend' AND query ~ 'snowflake_(publish_horizon|leave_feed)'}) > 0;
 }
 
 # ---- the worker ----
@@ -162,16 +162,58 @@ $second->finish;
 is($second_out, "t\n", '... also for a change of the row');
 is(query($node, 'SELECT count(*) FROM snowflake_feed'), 1, '... and there is one row');
 
-# who waits behind a server that leaves has published nothing
-$first->query_safe('BEGIN; SELECT snowflake_leave_feed()');
-$second = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT snowflake_publish_horizon() > 0' ], '>', \$second_out, '2>&1');
-wait_until { is_waiting() } 'a session waits';
+# Run a statement that waits for what a session does, and something else meanwhile. Return
+# what it prints.
+sub behind
+{
+	my ($locks, $statement, $meanwhile) = @_;
+	my $session = begin_session($node, "BEGIN; $locks");
+	my $waiting = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $statement ], '>', \my $out, '2>&1');
+
+	wait_until { is_waiting() } 'a session waits';
+	query($node, $meanwhile) if defined $meanwhile;
+	$session->query_safe('COMMIT');
+	$session->quit;
+	$waiting->finish;
+	return $out;
+}
+
+# who waits sees the rows that are there in the end
+my $lock = 'LOCK TABLE snowflake_feed IN SHARE UPDATE EXCLUSIVE MODE';
+my $far = "UPDATE snowflake_feed SET horizon = snowflake_min_id(now() + interval '30 s') WHERE server = 42";
+is(behind('SELECT snowflake_leave_feed()', 'SELECT snowflake_publish_horizon() > 0'), "t\n", 'a session that waits for a server to leave joins anew');
+query($node, 'SELECT snowflake_leave_feed()');
+query($node, "INSERT INTO snowflake_feed VALUES (42, '$layout', snowflake_min_id(now() - interval '1 s'), 8, 'other', now())");
+like(behind($lock, 'SELECT snowflake_publish_horizon()', $far), qr/^ERROR:  this server is behind the feed, and cannot join yet$/m,
+	'a server that is overtaken while it waits does not join');
+query($node, 'UPDATE snowflake_feed SET horizon = 1');
+my $old_snapshot = $node->background_psql('postgres', on_error_stop => 0);
+$old_snapshot->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t');
+query($node, $far);
+$old_snapshot->query('SELECT snowflake_publish_horizon()');
+like($old_snapshot->{stderr}, qr/this server is behind the feed, and cannot join yet/, '... nor while its transaction has an old snapshot');
+$old_snapshot->quit;
+query($node, 'UPDATE snowflake_feed SET horizon = 1; SELECT snowflake_publish_horizon()');
+my $sonyflake = 'timestamp:39 sequence:8 node:16 tick:10ms epoch:2014-09-01';
+behind($lock, 'SELECT snowflake_leave_feed(42)', "INSERT INTO snowflake_feed SELECT n, '$sonyflake', 1, n, 'other', now() FROM generate_series(42, 43) n");
+is(query($node, "SELECT count(*), count(*) FILTER (WHERE server NOT IN (42, 43)) FROM snowflake_feed WHERE layout = '$sonyflake'"), '2|1',
+	'who takes a server out stands in for a layout that has come meanwhile');
+query($node, 'DELETE FROM snowflake_feed; SELECT snowflake_publish_horizon()');
+
+# another table gets the name
+query($node, 'CREATE ROLE stranger');
+foreach my $change ('ALTER TABLE snowflake_feed RENAME TO snowflake_feed_old', 'DROP TABLE snowflake_feed')
+{
+	is(behind("SET LOCAL ROLE feed_owner; $change; SELECT snowflake_create_feed()", 'SELECT snowflake_publish_horizon() > 0'), "t\n", "who waits for: $change");
+	is(query($node, 'SELECT count(*) FROM snowflake_feed'), 1, '... publishes in the new table');
+}
+query($node, 'DROP TABLE snowflake_feed_old');
+
+# who must not write does not wait
+$first->query_safe("BEGIN; $lock");
+refused($node, "SET lock_timeout = '5s'; SET ROLE stranger; SELECT snowflake_publish_horizon()", '42501', qr/permission denied for table snowflake_feed/,
+	'a role without rights waits for no lock');
 $first->query_safe('COMMIT');
-$second->finish;
-is($second_out, "ERROR:  this server has been taken out of the feed meanwhile\nHINT:  To join again, run: SELECT public.snowflake_publish_horizon();\n",
-	'a session that waits for a server to leave');
-is(query($node, 'SELECT count(*) FROM snowflake_feed'), 0, '... and that stays out');
-query($node, 'SELECT snowflake_publish_horizon()');
 
 # meanwhile the table gets no index, whose expression runs when the server opens it
 query($node, q{SET ROLE feed_owner; CREATE FUNCTION trap(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$
