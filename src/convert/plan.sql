@@ -59,10 +59,12 @@ SELECT 'it is' FROM altered LIMIT 1;
 WITH RECURSIVE
 :columns
 SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C"),
-	string_agg(format('ALTER TABLE %s ALTER COLUMN %I TYPE %s;', relid, attname, $3::regtype), ' ' ORDER BY why COLLATE "C")
+	CASE WHEN bool_and(is_own)
+		THEN string_agg(format('ALTER TABLE %s ALTER COLUMN %I TYPE %s;', relid, attname, $3::regtype), ' ' ORDER BY why COLLATE "C") END
 FROM (
 	SELECT format('Column %I of %s is of type %s.', s.attname, s.attrelid::regclass,
-		format_type(s.atttypid, s.atttypmod)) AS why, s.attrelid::regclass AS relid, s.attname
+		format_type(s.atttypid, s.atttypmod)) AS why, s.attrelid::regclass AS relid, s.attname,
+		s.relowner = (SELECT relowner FROM shared WHERE place = 1) AS is_own
 	FROM shared s JOIN pg_type t ON t.oid = s.atttypid
 	WHERE s.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, $3, $4)
 		AND NOT (t.typtype = 'd' AND t.typbasetype = $3)

@@ -274,8 +274,8 @@ static const struct
 	const char *query;			/* returns texts for the DETAIL */
 	int			sqlstate;
 	const char *message;		/* %s is the type */
-	const char *hint;			/* %s is the query's second text, or else the
-								 * type */
+	const char *hint;			/* %s is the query's second text, which may be
+								 * NULL, or else the type */
 }			obstacles[] = {
 
 	{SQL_NOT_OWNED, ERRCODE_INSUFFICIENT_PRIVILEGE,
@@ -307,16 +307,20 @@ sf_conversion_require(SfConversion *conversion)
 	for (int i = 0; i < (int) lengthof(obstacles); i++)
 	{
 		char	   *why = ask_given(conversion, obstacles[i].query);
+		const char *run = type;
 
-		if (why != NULL)
-			ereport(ERROR,
-					(errcode(obstacles[i].sqlstate),
-					 errmsg(obstacles[i].message, type),
-					 errdetail_internal("%s", why),
-					 errhint(obstacles[i].hint,
-							 SPI_tuptable->tupdesc->natts == 1 ? type :
-							 SPI_getvalue(SPI_tuptable->vals[0],
-										  SPI_tuptable->tupdesc, 2))));
+		if (why == NULL)
+			continue;
+		if (SPI_tuptable->tupdesc->natts > 1)
+			run = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
+							   2);
+		ereport(ERROR,
+				(errcode(obstacles[i].sqlstate),
+				 errmsg(obstacles[i].message, type),
+				 errdetail_internal("%s", why),
+				 run == NULL ?
+				 errhint("The owners of these tables must change that, each after logging in as itself: who changes a table runs the code of its owner.") :
+				 errhint(obstacles[i].hint, run)));
 	}
 }
 

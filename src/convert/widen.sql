@@ -113,13 +113,14 @@ narrow AS (
 		(SELECT string_agg(regexp_replace(c.relname, '(\W)', '\\\1', 'g'), '|') AS names
 			FROM altered a JOIN pg_class c ON c.oid = a.relid
 			WHERE a.rewrites AND a.attinhcount = 0) n
+	-- that of a long one, somebody may have made to use up memory
 	WHERE l.lanname IN ('plpgsql', 'sql') AND p.oid >= 16384
-		AND (p.prosrc ~* ('\m(' || names || ')\M')
+		AND CASE WHEN octet_length(p.prosrc) < 100000 THEN (p.prosrc ~* ('\m(' || names || ')\M')
 			OR EXISTS (SELECT FROM altered a JOIN pg_trigger t ON t.tgrelid = a.relid
 				WHERE a.rewrites AND t.tgfoid = p.oid))
 		AND (p.prosrc ~* '\m(int|int2|int4|integer|smallint|serial)\M'
 			OR ARRAY[p.prorettype] || p.proargtypes::oid[] || p.proallargtypes
-				&& ARRAY['int2'::regtype, 'int4'::regtype]::oid[])
+				&& ARRAY['int2'::regtype, 'int4'::regtype]::oid[]) END
 )
 SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass,
 	concat(size, keys, '; ANALYZE it afterwards',

@@ -269,12 +269,17 @@ static void
 require_own_default(Oid parent)
 {
 	Oid			rest = get_default_partition_oid(parent);
+	char	   *hint;
 
-	if (OidIsValid(rest))
-		require_same_owner_below(parent, rest, AccessExclusiveLock,
-								 psprintf("As the owner of the table, detach the default partition: ALTER TABLE %s DETACH PARTITION %s;",
-										  qualified_name(parent),
-										  qualified_name(rest)));
+	if (!OidIsValid(rest))
+		return;
+	if (referring_tables(parent) != NIL)
+		hint = psprintf("First drop the foreign keys that refer to %s: with them, the server runs code of the default partition's owner when you detach it. Then call this again, to see how.",
+						qualified_name(parent));
+	else
+		hint = psprintf("As the owner of the table, detach the default partition: ALTER TABLE %s DETACH PARTITION %s;",
+						qualified_name(parent), qualified_name(rest));
+	require_same_owner_below(parent, rest, AccessExclusiveLock, hint);
 }
 
 /* Return the owner, which must be able to create.  SQLSTATE 42501 */
@@ -286,6 +291,7 @@ require_owner(Oid parent)
 	char	   *name = get_namespace_name(schema);
 	char	   *role = GetUserNameFromId(owner, false);
 
+	/* who may create in the extension's schema can replace its functions */
 	if (sf_schema_aclcheck(schema, owner, ACL_CREATE) != ACLCHECK_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -293,6 +299,9 @@ require_owner(Oid parent)
 						get_rel_name(parent), name),
 				 errdetail("Partitions are made with the rights of the owner, \"%s\", since they may call the owner's functions.",
 						   role),
+				 schema == sf_extschema_find() ?
+				 errhint("Choose a schema in which the owner may create: ALTER TABLE %s SET SCHEMA NAME;",
+						 qualified_name(parent)) :
 				 errhint("GRANT CREATE ON SCHEMA %s TO %s;",
 						 quote_identifier(name), quote_identifier(role))));
 	return owner;
@@ -569,7 +578,7 @@ find_old(Relation parent, const Request *request)
 static void
 require_own_references(Oid parent, Oid partition)
 {
-	const char *hint = psprintf("Drop the foreign keys that refer to %s, and add them again afterwards.",
+	const char *hint = psprintf("Drop the foreign keys that refer to %s. Before you add them again, detach all partitions of other owners: the server runs their code then.",
 								qualified_name(parent));
 	List	   *referring = referring_tables(parent);
 	ListCell   *cell;

@@ -14,6 +14,7 @@
 
 #include "table/table.h"
 
+#include "access/detoast.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -147,9 +148,15 @@ sf_id_makers(void)
 
 /* ---- the layout in a default ---- */
 
-/* Return the expression of a column's default, or NULL. */
+/* Bytes of an expression as the catalogue has it; a call has some hundred. */
+#define DEFAULT_MAX		100000
+
+/*
+ * Return the expression of a column's default, or NULL.  One that is too long
+ * is hidden.
+ */
 static Node *
-read_default(Oid relation, AttrNumber number)
+read_default(Oid relation, AttrNumber number, bool *is_hidden)
 {
 	Relation	catalog = table_open(AttrDefaultRelationId, AccessShareLock);
 	ScanKeyData key[2];
@@ -169,7 +176,9 @@ read_default(Oid relation, AttrNumber number)
 		Datum		tree = heap_getattr(tuple, Anum_pg_attrdef_adbin,
 										RelationGetDescr(catalog), &isnull);
 
-		if (!isnull)
+		/* to read a deep one may take more stack than its owner had */
+		*is_hidden = !isnull && toast_raw_datum_size(tree) > DEFAULT_MAX;
+		if (!isnull && !*is_hidden)
 			expression = stringToNode(TextDatumGetCString(tree));
 	}
 	systable_endscan(scan);
@@ -257,9 +266,10 @@ bool
 sf_key_layout_find(SfKeyLayout *key, Oid relation, AttrNumber number)
 {
 	Search		search = {.key = key};
-	Node	   *expression = read_default(relation, number);
+	Node	   *expression;
 
 	memset(key, 0, sizeof(*key));
+	expression = read_default(relation, number, &key->is_hidden);
 	(void) find_calls(expression, &search);
 	key->relation = relation;
 	key->is_direct = is_call(expression);

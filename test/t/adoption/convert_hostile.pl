@@ -98,6 +98,21 @@ like(query($node, q{SELECT count(*) FROM snowflake_convert('m.u')}), qr/^\d+$/, 
 
 # ---- foreign keys of somebody else ----
 
+# A column that has to be changed first is not changed by who is told so.
+query($node, q{CREATE TABLE orders (id serial PRIMARY KEY); GRANT REFERENCES ON orders TO mallory;
+	SET ROLE mallory; CREATE TABLE m.trap (ref m.number REFERENCES public.orders)});
+$error = refused($node, q{SELECT snowflake_convert('orders', dry_run => false)}, '42804',
+	qr/HINT:  The owners of these tables must change that, each after logging in as itself/, 'a column of somebody else that has another type');
+unlike($error, qr/ALTER TABLE/, '... and no statement is printed, which would run the code of its owner');
+query($node, 'DROP TABLE m.trap, orders');
+
+# A function that is too long is not searched for integers.
+query($node, 'SET ROLE mallory; CREATE TABLE m.t2 (id serial PRIMARY KEY)');
+query($node, q{DO $$ DECLARE r record; BEGIN FOR r IN VALUES ('short', 1), ('long', 100000) LOOP
+	EXECUTE format('CREATE OR REPLACE FUNCTION m.%s() RETURNS integer LANGUAGE sql AS %L', r.column1, 'SELECT id FROM m.t2' || repeat(' ', r.column2)); END LOOP; END $$});
+like(query($node, q{SELECT note FROM snowflake_convert('m.t2')}), qr/look at the integers of m\.short\(\)(?!.*m\.long)/, 'a long function is not searched');
+query($node, 'DROP FUNCTION IF EXISTS m.short, m.long; DROP TABLE m.t2');
+
 # The server validates a foreign key anew by a query on both tables, and planning that
 # query runs the code of both owners. Here the columns that refer to the key are bigint
 # already, and do not change.

@@ -154,10 +154,29 @@ is(caught($node), 1, 'a default partition of somebody else: its trap springs whe
 refused($node, q{SELECT snowflake_create_partitions('days', '1 day', now(), now() + interval '1 day')}, '42501',
 	qr/table "public\.other" has another owner than "days".*HINT:  As the owner of the table, detach the default partition/s, 'no partition is made');
 is(caught($node), 0, 'and the trap does not spring');
+query($node, 'CREATE TABLE refers (day bigint REFERENCES days)');
+refused($node, q{SELECT snowflake_create_partitions('days', '1 day', now(), now() + interval '1 day')}, '42501',
+	qr/HINT:  First drop the foreign keys that refer to public\.days: (?!.*ALTER TABLE)/, 'with a foreign key, no DETACH is advised');
+query($node, 'DROP TABLE refers');
 query($node, 'ALTER TABLE days DETACH PARTITION other');
 query($node, q{SELECT snowflake_create_partitions('days', '1 day', now(), now() + interval '1 day')});
 is(caught($node), 0, 'the remedy helps');
 query($node, 'DROP TABLE days, other');
+
+# Who may create in the extension's schema could replace its functions.
+query($node, q{REVOKE CREATE ON SCHEMA public FROM mallory, PUBLIC; CREATE TABLE parted (id bigint) PARTITION BY RANGE (id); ALTER TABLE parted OWNER TO mallory});
+refused($node, q{SELECT snowflake_create_partitions('parted', '1 day', now(), now() + interval '1 day')}, '42501',
+	qr/HINT:  Choose a schema in which the owner may create: ALTER TABLE public\.parted SET SCHEMA NAME;/, 'nobody is told to grant a right on the schema of the extension');
+query($node, 'ALTER TABLE public.parted SET SCHEMA m');
+is(query($node, q{SELECT count(*) FROM snowflake_create_partitions('m.parted', '1 day', now(), now() + interval '1 day')}), 2, '... and the other way helps');
+query($node, 'DROP TABLE m.parted; GRANT CREATE ON SCHEMA public TO PUBLIC');
+
+# ---- a default that takes much stack to read ----
+
+query($node, q{SET ROLE mallory; DO $$ BEGIN EXECUTE 'CREATE TABLE m.deep (id bigint DEFAULT snowflake_nextval()' || repeat('+0', 5000) || ')'; END $$});
+is(query($node, q{SET max_stack_depth = '1MB'; SELECT count(*) FROM snowflake_status() WHERE found ~ 'stack'}), 0, 'a deep default does not blind the status');
+like(query($node, q{SET max_stack_depth = '1MB'; SELECT count(*) FROM snowflake_recover()}), qr/^\d+$/, '... nor stop a recovery');
+query($node, 'DROP TABLE m.deep');
 
 # ---- a lock that is held ----
 

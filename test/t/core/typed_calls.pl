@@ -209,6 +209,21 @@ statement('an owner that may not create tables',
 		ALTER TABLE "No Room".t OWNER TO "The Owner"},
 	q{SELECT snowflake_create_partitions('"No Room".t', '1 day', now(), now() + interval '1 day', NULL)}, as => 'super',
 	types => 'GRANT CREATE ON SCHEMA');
+statement('a column of another owner that refers to the key',
+	q{CREATE DOMAIN narrow AS integer; CREATE TABLE public.of_super (id serial PRIMARY KEY); GRANT REFERENCES ON public.of_super TO "The Owner";
+		CREATE TABLE "My Schema".refers_to (ref narrow REFERENCES public.of_super); ALTER TABLE "My Schema".refers_to OWNER TO "The Owner"},
+	q{SELECT snowflake_convert('public.of_super')}, as => 'super',
+	types => 'The owners of these tables must change that, each after',
+	hands => [ qr/each after logging in as itself/ => sub { run_as_owner('ALTER TABLE "My Schema".refers_to ALTER ref TYPE bigint') } ]);
+statement('an owner that may not create tables in the schema of the extension',
+	q{CREATE TABLE public.in_ext (id bigint) PARTITION BY RANGE (id); ALTER TABLE public.in_ext OWNER TO "The Owner"},
+	q{SELECT snowflake_create_partitions((SELECT oid::regclass FROM pg_class WHERE relname = 'in_ext'), '1 day', now(), now() + interval '1 day', NULL)}, as => 'super',
+	given => { NAME => '"My Schema"' }, types => 'Choose a schema in which the owner may create: ');
+statement('a default partition of another owner, and a foreign key',
+	q{CREATE TABLE "My Schema".refers (id bigint PRIMARY KEY) PARTITION BY RANGE (id); ALTER TABLE "My Schema".refers OWNER TO "The Owner";
+		CREATE TABLE "My Schema"."The Other Rest" PARTITION OF "My Schema".refers DEFAULT; CREATE TABLE refers (id bigint CONSTRAINT to_refers REFERENCES "My Schema".refers)},
+	q{SELECT snowflake_create_partitions('"My Schema".refers', '1 day', now(), now() + interval '1 day', NULL)}, as => 'super',
+	types => 'First drop the foreign keys that refer to', hands => [ qr/First drop the foreign keys/ => sub { query($node, 'ALTER TABLE refers DROP CONSTRAINT to_refers') } ]);
 
 # no partition of the present: the IDs may have another layout than the robot thinks
 my $drop = q{SELECT snowflake_drop_partitions('%s', now() - interval '1 year', NULL)};
