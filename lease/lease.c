@@ -139,6 +139,9 @@ get_reserved_ms(const SfLease *lease, SfMoment now, const SfSlotRecord *old,
 /* and for a remedy behind it */
 #define SF_ADVICE_SIZE	(SF_STAY_SIZE + SF_REMEDY_SIZE)
 
+/* How the advice to stay ends. */
+#define SF_STAY_END		": until then it goes on making IDs. "
+
 /*
  * Advise not to restart a server that would lose its right before "until"; or
  * return "".
@@ -152,7 +155,7 @@ advise_to_stay(const SfLease *lease, SfMoment now, int64_t until,
 	text[0] = '\0';
 	if (lease->state == SF_LEASE_HELD && get_tick(lease, now) < until)
 		snprintf(text, SF_STAY_SIZE,
-				 "Do not restart this server before %s%s: until then it goes on making IDs. ",
+				 "Do not restart this server before %s%s" SF_STAY_END,
 				 print_tick(lease, until, time, sizeof(time)), unless);
 	return text;
 }
@@ -363,6 +366,13 @@ log_expiry(SfLease *lease, SfMoment now)
 
 	if (expired && !lease->expired)
 	{
+		char	   *remedy = lease->client.remedy;
+		char	   *stay = strstr(remedy, SF_STAY_END);
+
+		/* the advice to stay has ended */
+		if (stay != NULL)
+			memmove(remedy, stay + strlen(SF_STAY_END),
+					strlen(stay + strlen(SF_STAY_END)) + 1);
 		snprintf(text, sizeof(text),
 				 "The lease of node id %u has expired: no ID is made before the registry extends it. %s",
 				 right->node, lease->client.problem);

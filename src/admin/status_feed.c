@@ -124,7 +124,7 @@ put_equal_nodes(SfStatus *status, List *rows)
 			strcmp(row->name, last->name) != 0)
 		{
 			sf_status_put(status, SF_STATUS_WARNING,
-						  psprintf("servers %s and %s have node id " INT64_FORMAT ": if both run, they make equal IDs",
+						  psprintf("the table snowflake_feed says that servers %s and %s have node id " INT64_FORMAT ": if both run, they make equal IDs",
 								   sf_feed_show_server(last),
 								   sf_feed_show_server(row), row->node),
 						  is_own(last) || is_own(row) ?

@@ -55,9 +55,12 @@ keep_remedy(SfApply apply)
 static char *
 pending_remedy(const char *pending)
 {
-	char	   *keep = keep_remedy(*pending == '\0' ?
-								   SF_APPLY_RELOAD : SF_APPLY_RESET);
+	bool		is_altered;
+	char	   *keep;
 
+	(void) sf_settings_read_file("snowflake.node_id", &is_altered);
+	keep = keep_remedy(*pending == '\0' && !is_altered ?
+					   SF_APPLY_RELOAD : SF_APPLY_RESET);
 	if (*pending != '\0')
 		return psprintf("To take the number %s, leave it in the files, and restart the server. %s",
 						pending, keep);
@@ -116,6 +119,29 @@ put_pending_registry(SfStatus *status, uint32 node)
 					  psprintf("%u is leased; snowflake.registry is %s the configuration files: after a restart, calls are refused",
 							   node, value == NULL ? "gone from" : "empty in"),
 					  registry_remedy(value != NULL, ""));
+}
+
+/* Report that a restart replaces the number by a lease, if that is so. */
+static bool
+put_future_lease(SfStatus *status, uint32 node)
+{
+	SfSettingLine line = {"snowflake.registry", ""};
+	bool		is_altered;
+	const char *value;
+
+	if (!sf_settings_awaits_restart("snowflake.registry"))
+		return false;
+	value = sf_settings_read_file("snowflake.registry", &is_altered);
+	if (value == NULL || value[0] == '\0')
+		return false;
+	sf_status_put(status, SF_STATUS_WARNING,
+				  psprintf("%u is configured; in the configuration files snowflake.registry names a registry, which waits for a restart",
+						   node),
+				  psprintf("To lease node ids, restart the server. To keep the number, %s",
+						   is_altered ?
+						   "run: ALTER SYSTEM RESET snowflake.registry; SELECT pg_catalog.pg_reload_conf();" :
+						   sf_settings_step(&line, 1, SF_APPLY_RELOAD)));
+	return true;
 }
 
 /* Report the node of a standby after its promotion. */
@@ -204,7 +230,7 @@ put_configured_node(SfStatus *status, uint32 node)
 					  psprintf("%u is configured, and a server that this one was copied from had it, too",
 							   node),
 					  sf_identity_promoted_remedy());
-	else
+	else if (!put_future_lease(status, node))
 		put_settled_node(status, node, changed ?
 						 psprintf("%u is configured; before it was %u",
 								  node, sf_server_number_value(before)) :
@@ -727,28 +753,6 @@ sf_status_databases(SfStatus *status)
 
 /* ---- the mark ---- */
 
-/*
- * Print a text as a literal in ASCII that can be pasted anywhere: somebody
- * else has chosen it.
- */
-static char *
-quote_safely(const char *text)
-{
-	static const char safe[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-+=./";
-	StringInfoData quoted;
-
-	if (text[strspn(text, safe)] == '\0')
-		return psprintf("'%s'", text);
-	initStringInfo(&quoted);
-	appendStringInfoString(&quoted, "E'");
-	for (; *text != '\0'; text++)
-		appendStringInfo(&quoted, strchr(safe, *text) != NULL ? "%c" :
-						 "\\x%02x", (unsigned char) *text);
-	appendStringInfoChar(&quoted, '\'');
-	return quoted.data;
-}
-
 /* Ask who keeps others from the numbers; set the remedy. */
 static void
 find_lock(void *arg)
@@ -769,7 +773,7 @@ find_lock(void *arg)
 									  psprintf("Wait until process %s has ended its transaction, or end that process: SELECT pg_catalog.pg_terminate_backend(%s);",
 											   pid, pid) :
 									  psprintf("The transaction is prepared. End it: ROLLBACK PREPARED %s;",
-											   quote_safely(gid)));
+											   sf_text_quote(gid)));
 	}
 	SPI_finish();
 }
@@ -870,7 +874,12 @@ put_known_mark(SfStatus *status, int64 published, int64 value)
 					 sf_timefmt_show(mark_ms),
 					 sf_timefmt_span(llabs(ahead)),
 					 ahead < 0 ? "behind" : "ahead of");
-	if (ahead > reserve && ahead <= reserve + sf_max_clock_wait)
+	if (mark_ms < sf_node_layout.epoch_ms)
+		sf_status_put(status, SF_STATUS_WARNING,
+					  psprintf("%s, and before all IDs: it was lost, for example by setval()",
+							   found),
+					  psprintf(SF_RECOVER_REMEDY, sf_extschema()));
+	else if (ahead > reserve && ahead <= reserve + sf_max_clock_wait)
 		sf_status_put(status, SF_STATUS_WARNING, found,
 					  sf_clock_behind_remedy(mark_ms, SF_WAIT_REMEDY));
 	else if (ahead > reserve)

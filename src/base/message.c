@@ -123,6 +123,28 @@ sf_text_make_printable(char *text)
 	}
 }
 
+/*
+ * Print a text as a literal in ASCII that can be pasted anywhere: somebody
+ * else has chosen it.
+ */
+char *
+sf_text_quote(const char *text)
+{
+	static const char safe[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-+=./";
+	StringInfoData quoted;
+
+	if (text[strspn(text, safe)] == '\0')
+		return psprintf("'%s'", text);
+	initStringInfo(&quoted);
+	appendStringInfoString(&quoted, "E'");
+	for (; *text != '\0'; text++)
+		appendStringInfo(&quoted, strchr(safe, *text) != NULL ? "%c" :
+						 "\\x%02x", (unsigned char) *text);
+	appendStringInfoChar(&quoted, '\'');
+	return quoted.data;
+}
+
 /* Refuse a call that writes, where nothing may be written: SQLSTATE 25006. */
 void
 sf_read_only_refuse(const char *function)

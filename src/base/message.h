@@ -17,6 +17,7 @@ extern const char *sf_timefmt_show(int64 ms);
 extern const char *sf_timefmt_span(int64 ms);
 extern void sf_text_make_valid(char *text);
 extern void sf_text_make_printable(char *text);
+extern char *sf_text_quote(const char *text);
 extern void sf_read_only_refuse(const char *function);
 
 /* Stands for the schema of the extension where no database is at hand. */

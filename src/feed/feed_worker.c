@@ -48,7 +48,7 @@ static bool
 publish(SfLayout *missing)
 {
 	Relation	table = sf_feed_open(SF_FEED_WRITE_LOCK,
-									ACL_NO_RIGHTS);
+									 ACL_NO_RIGHTS);
 	bool		all;
 
 	if (table == NULL)

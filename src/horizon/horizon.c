@@ -122,6 +122,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
@@ -133,6 +134,7 @@ typedef struct Prepared
 	TransactionId xid;
 	char	   *gid;
 	TimestampTz since;
+	Oid			owner;
 	Oid			database;
 } Prepared;
 
@@ -158,6 +160,8 @@ read_row(HeapTupleHeader row)
 		TextDatumGetCString(GetAttributeByNum(row, PREPARED_GID, &isnull));
 	found.since = DatumGetTimestampTz(GetAttributeByNum(row, PREPARED_SINCE,
 														&isnull));
+	found.owner =
+		DatumGetObjectId(GetAttributeByNum(row, PREPARED_OWNER, &isnull));
 	found.database =
 		DatumGetObjectId(GetAttributeByNum(row, PREPARED_DATABASE, &isnull));
 	return found;
@@ -423,18 +427,29 @@ find_range_of_prepared(TransactionId xid, SfPendingRange *range)
 /*
  * Return the subscription that has prepared this transaction, or NULL, and its
  * transaction ID on the publisher, which will end it here, too.  If it is
- * ended here before, the replication fails from then on.
+ * ended here before, the replication fails from then on.  Anybody can prepare
+ * one with such a name, but only the subscription's owner as that role.
  */
 static char *
-find_subscription(const char *gid, TransactionId *xid)
+find_subscription(const Prepared *prepared, TransactionId *xid)
 {
 	Oid			subscription;
 	int			end = 0;
+	HeapTuple	tuple;
+	Form_pg_subscription form;
+	char	   *name = NULL;
 
-	if (sscanf(gid, "pg_gid_%u_%u%n", &subscription, xid, &end) != 2 ||
-		gid[end] != '\0')
+	if (sscanf(prepared->gid, "pg_gid_%u_%u%n", &subscription, xid, &end) != 2 ||
+		prepared->gid[end] != '\0')
 		return NULL;
-	return get_subscription_name(subscription, true);
+	tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(subscription));
+	if (!HeapTupleIsValid(tuple))
+		return NULL;
+	form = (Form_pg_subscription) GETSTRUCT(tuple);
+	if (form->subowner == prepared->owner && form->subdbid == MyDatabaseId)
+		name = pstrdup(NameStr(form->subname));
+	ReleaseSysCache(tuple);
+	return name;
 }
 
 /* Refuse these, and those of publishers: SQLSTATE 55000. */
@@ -485,10 +500,10 @@ all_accounted_for(const View *view)
 		else if (found->database == MyDatabaseId)
 		{
 			TransactionId remote;
-			char	   *subscription = find_subscription(found->gid, &remote);
+			char	   *subscription = find_subscription(found, &remote);
 
 			appendStringInfo(&gids, "%s%s", gids.len > 0 ? ", " : "",
-							 quote_literal_cstr(found->gid));
+							 sf_text_quote(found->gid));
 			if (subscription != NULL)
 				appendStringInfo(&theirs, "%s %u of the subscription %s",
 								 theirs.len > 0 ? "," : "", remote,
@@ -955,9 +970,14 @@ sf_horizon_end_holders(void)
 			(pg_atomic_read_u64(&writer->node) != SF_NONE ||
 			 pg_atomic_read_u64(&writer->other_ms) != SF_NONE))
 		{
-			appendStringInfo(&ends,
-							 " SELECT pg_catalog.pg_terminate_backend(%d, '5000'::bigint);",
-							 GetPGProcByNumber(i)->pid);
+			int			pid = GetPGProcByNumber(i)->pid;
+
+			if (pid == MyProcPid)
+				appendStringInfoString(&ends, " COMMIT; or ROLLBACK;");
+			else
+				appendStringInfo(&ends,
+								 " SELECT pg_catalog.pg_terminate_backend(%d, '5000'::bigint);",
+								 pid);
 			most--;
 		}
 	}
@@ -969,9 +989,9 @@ sf_horizon_end_holders(void)
 		if (list[i].database == MyDatabaseId &&
 			find_range_of_prepared(list[i].xid, &range))
 		{
-			char	   *gid = quote_literal_cstr(list[i].gid);
+			char	   *gid = sf_text_quote(list[i].gid);
 			TransactionId remote;
-			char	   *subscription = find_subscription(list[i].gid, &remote);
+			char	   *subscription = find_subscription(&list[i], &remote);
 
 			if (subscription != NULL)
 				appendStringInfo(&ends,

@@ -25,23 +25,76 @@
 
 #define PRELOAD	"shared_preload_libraries"
 
+/* Return true if this list has the library, perhaps with its path. */
+static bool
+has_library(List *libraries)
+{
+	ListCell   *cell;
+
+	foreach(cell, libraries)
+	{
+		const char *slash = last_dir_separator(lfirst(cell));
+		const char *name = slash == NULL ? lfirst(cell) : slash + 1;
+
+		if (strcmp(name, "snowflake") == 0 || strcmp(name, "snowflake.so") == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Split a list of libraries as it was meant.  Return false if the server does
+ * not read it like that: two names in one literal (ALTER SYSTEM SET ... = 'a,
+ * b') are one, which is not found; and a comma too many makes it load none.
+ */
+static bool
+split_libraries(const char *libraries, List **names)
+{
+	char	   *rest = pstrdup(libraries);
+	List	   *read;
+
+	*names = NIL;
+	for (char *name; (name = strsep(&rest, ",")) != NULL;)
+	{
+		name += strspn(name, " \"");
+		for (char *end = name + strlen(name);
+			 end > name && strchr(" \"", end[-1]) != NULL;)
+			*--end = '\0';
+		if (*name != '\0')
+			*names = lappend(*names, name);
+	}
+	return SplitDirectoriesString(pstrdup(libraries), ',', &read) &&
+		list_length(read) == list_length(*names);
+}
+
+/*
+ * Print a list of libraries with this one in it: as literals, or as the text
+ * of one.
+ */
+static char *
+print_libraries(const char *libraries, bool literals, const char *separator)
+{
+	List	   *names;
+	ListCell   *cell;
+	StringInfoData list;
+
+	(void) split_libraries(libraries, &names);
+	if (!has_library(names))
+		names = lappend(names, "snowflake");
+	initStringInfo(&list);
+	foreach(cell, names)
+		appendStringInfo(&list, "%s%s", list.len > 0 ? separator : "",
+						 literals ? quote_literal_cstr(lfirst(cell)) :
+						 (char *) lfirst(cell));
+	return list.data;
+}
+
 /* Print a statement that adds the library to the list of ALTER SYSTEM. */
 static char *
 alter_preload(const char *libraries)
 {
-	List	   *others;
-	ListCell   *cell;
-	StringInfoData statement;
-
-	(void) SplitDirectoriesString(pstrdup(libraries), ',', &others);
-	initStringInfo(&statement);
-	appendStringInfoString(&statement,
-						   "ALTER SYSTEM SET shared_preload_libraries = ");
-	foreach(cell, others)
-		appendStringInfo(&statement, "%s, ",
-						 quote_literal_cstr(lfirst(cell)));
-	appendStringInfoString(&statement, "'snowflake';");
-	return statement.data;
+	return psprintf("ALTER SYSTEM SET shared_preload_libraries = %s;",
+					print_libraries(libraries, true, ", "));
 }
 
 /*
@@ -75,35 +128,16 @@ sf_preload_hint(void)
 		!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
 		others = "";
 	if (is_argument)
-		return psprintf("Set this on the server's command line, and restart the server:\n-c shared_preload_libraries='%s%ssnowflake'",
-						others, others[0] != '\0' ? "," : "");
-	return psprintf("Add to %s, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'%s",
-					sf_settings_file(), others,
-					others[0] != '\0' ? ", " : "", sf_settings_unseen());
-}
-
-/* Return true if this list has the library, perhaps with its path. */
-static bool
-has_library(const char *libraries)
-{
-	List	   *items;
-	ListCell   *cell;
-
-	(void) SplitDirectoriesString(pstrdup(libraries), ',', &items);
-	foreach(cell, items)
-	{
-		const char *slash = last_dir_separator(lfirst(cell));
-		const char *name = slash == NULL ? lfirst(cell) : slash + 1;
-
-		if (strcmp(name, "snowflake") == 0 || strcmp(name, "snowflake.so") == 0)
-			return true;
-	}
-	return false;
+		return psprintf("Set this on the server's command line, and restart the server:\n-c shared_preload_libraries='%s'",
+						print_libraries(others, false, ","));
+	return psprintf("Add to %s, and restart the server:\nshared_preload_libraries = '%s'%s",
+					sf_settings_file(), print_libraries(others, false, ", "),
+					sf_settings_unseen());
 }
 
 /*
- * Return how to keep a preloaded library, if it is not in the files any more;
- * otherwise NULL.
+ * Return how to keep a preloaded library, if the files do not name it any
+ * more, or not so that the server loads it; otherwise NULL.
  */
 const char *
 sf_preload_keep_remedy(void)
@@ -111,22 +145,23 @@ sf_preload_keep_remedy(void)
 	SfSettingLine line = {PRELOAD};
 	bool		is_altered;
 	const char *libraries;
+	List	   *names;
 
 	if (!sf_settings_awaits_restart(PRELOAD))
 		return NULL;
 	libraries = sf_settings_read_file(PRELOAD, &is_altered);
-	if (libraries != NULL && has_library(libraries))
+	if (libraries != NULL && split_libraries(libraries, &names) &&
+		has_library(names))
 		return NULL;
 	if (is_altered)
 		return psprintf("To keep it, run: %s SELECT pg_catalog.pg_reload_conf();",
 						alter_preload(libraries));
 	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
 		line[1] = "snowflake";
-	else if (libraries == NULL)
-		line[1] = shared_preload_libraries_string;
 	else
-		line[1] = psprintf("%s%ssnowflake", libraries,
-						   libraries[0] != '\0' ? ", " : "");
+		line[1] = print_libraries(libraries == NULL ?
+								  shared_preload_libraries_string : libraries,
+								  false, ", ");
 	return psprintf("To keep it, %s",
 					sf_settings_step(&line, 1, SF_APPLY_RELOAD));
 }

@@ -779,7 +779,15 @@ sf_settings_is_in_file(const char *name)
 bool
 sf_settings_awaits_restart(const char *name)
 {
-	return (find_flags(name) & GUC_PENDING_RESTART) != 0;
+	const char *now = GetConfigOption(name, true, false);
+	const char *then;
+
+	if ((find_flags(name) & GUC_PENDING_RESTART) == 0)
+		return false;
+	/* the flag stays if the files have the old value again, or none */
+	then = sf_settings_read_file(name, NULL);
+	return then == NULL ? find_setting(name)->source != PGC_S_DEFAULT :
+		now == NULL || strcmp(then, now) != 0;
 }
 
 /*

@@ -533,6 +533,9 @@ is(query($node, "SELECT string_agg(c::text, ' ' ORDER BY id) FROM t WHERE id < $
 my $of_s = query($node, 'SELECT oid FROM pg_subscription');
 query($node, "SELECT snowflake_create_feed(); SELECT snowflake_publish_horizon()");
 query($node, "BEGIN; INSERT INTO other VALUES (1); PREPARE TRANSACTION '$_'") foreach "pg_gid_${of_s}_745", 'pg_gid_1_746', "pg_gid_${of_s}_747 ";
+query($node, 'CREATE ROLE stranger; GRANT INSERT ON other TO stranger');
+query($node, "SET ROLE stranger; BEGIN; INSERT INTO other VALUES (1); PREPARE TRANSACTION E'$_'")
+  foreach "pg_gid_${of_s}_748", '\n\x1b';
 $node->stop;
 start_with_clock($node, 50);
 refused($node, $feed, '55000',
@@ -541,6 +544,9 @@ refused($node, $feed, '55000',
 refused($node, 'SELECT snowflake_leave_feed()', '55006',
 	qr/end its last transactions:(?=.* on the publisher of the subscription s, the prepared transaction 745;)(?=.* COMMIT PREPARED 'pg_gid_1_746'; or)(?!.*PREPARED 'pg_gid_${of_s}_745')/,
 	'... also before this server leaves');
+refused($node, 'SELECT snowflake_leave_feed()', '55006', qr/(?=.* COMMIT PREPARED 'pg_gid_${of_s}_748'; or)(?=.* COMMIT PREPARED E'\\x0a\\x1b'; or)/,
+	'... but not what another role has prepared');
+query($node, "ROLLBACK PREPARED E'$_'") foreach "pg_gid_${of_s}_748", '\n\x1b';
 query($node, "ROLLBACK PREPARED '$_'") foreach "pg_gid_${of_s}_745", 'pg_gid_1_746', "pg_gid_${of_s}_747 ";
 query($node, 'DROP SUBSCRIPTION s');
 

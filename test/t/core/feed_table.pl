@@ -166,9 +166,12 @@ is(query($node, 'SELECT count(*) FROM snowflake_feed'), 1, '... and there is one
 # what it prints.
 sub behind
 {
-	my ($locks, $statement, $meanwhile) = @_;
-	my $session = begin_session($node, "BEGIN; $locks");
-	my $waiting = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $statement ], '>', \my $out, '2>&1');
+	my ($locks, $statement, $meanwhile, $database) = @_;
+	my $session = $node->background_psql($database //= 'postgres');
+	my $waiting;
+
+	$session->query_safe("BEGIN; $locks");
+	$waiting = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr($database), '-c', $statement ], '>', \my $out, '2>&1');
 
 	wait_until { is_waiting() } 'a session waits';
 	query($node, $meanwhile) if defined $meanwhile;
@@ -289,6 +292,11 @@ my $quiet = sub { return $node->safe_psql('quiet', $_[0]) };
 $node->safe_psql('busy', 'CREATE EXTENSION snowflake');
 $quiet->('CREATE EXTENSION snowflake; SELECT snowflake_create_feed()');
 $before = $quiet->('SELECT snowflake_publish_horizon()');
+# no worker has this database
+is(behind('DELETE FROM snowflake_feed', 'SELECT snowflake_publish_horizon()', undef, 'quiet'), "ERROR:  this server has been taken out of the feed meanwhile\nHINT:  To join again, run: SELECT public.snowflake_publish_horizon();\n",
+	'a session that waits for its row, which is deleted');
+is($quiet->('SELECT count(*) FROM snowflake_feed'), 0, '... and that stays out');
+$before = $quiet->('SELECT snowflake_publish_horizon()');
 set_clock($node, 30);
 $node->safe_psql('busy', 'SELECT snowflake_nextval()');
 set_clock($node, 0);
@@ -307,6 +315,8 @@ my $prepared = query($node, 'SELECT lowest_id FROM snowflake_horizon_holders');
 query($node, 'SELECT pg_sleep(0.1)');
 cmp_ok(horizon(), '<=', $prepared, 'a prepared transaction holds the feed back');
 refused($node, 'SELECT snowflake_leave_feed()', '55006', qr/may still bring in IDs.*Stop the application, and end its last transactions: COMMIT PREPARED 'p'; or ROLLBACK PREPARED 'p';/s, 'and nobody leaves');
+refused($node, 'BEGIN; INSERT INTO t (c) VALUES (2); SELECT snowflake_leave_feed()', '55006', qr/end its last transactions: COMMIT; or ROLLBACK; COMMIT PREPARED/,
+	'... by name, and the own one does not end itself');
 query($node, q{COMMIT PREPARED 'p'});
 wait_until { query($node, 'SELECT count(*) FROM t WHERE id < snowflake_feed_horizon()') == 2 } 'its row';
 published($node, '... until it ends');

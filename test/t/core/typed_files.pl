@@ -78,6 +78,21 @@ alter_system($node, q{SET shared_preload_libraries = 'snowflake', 'auto_explain'
 $node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
 is(remedy_of($node, 'preload'), '', 'a list of libraries that waits, with this one');
 alter_system($node, 'RESET shared_preload_libraries');
+# with an empty name, or two in one literal, the server would not start
+foreach my $list ([ q{''}, 'snowflake' ], [ q{'auto_explain, snowflake'}, 'auto_explain, snowflake' ])
+{
+	alter_system($node, "SET shared_preload_libraries = $list->[0]");
+	$node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
+	$tries = 0;
+	follow("a list of libraries that the server cannot read: $list->[0]", sub { $tries++ ? '' : remedy_of($node, 'preload') });
+	is(query($node, 'SHOW shared_preload_libraries'), $list->[1], '... and it can then');
+	alter_system($node, 'RESET shared_preload_libraries');
+}
+$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', undef);
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'auto_explain,'");
+$node->restart;
+follow('a list of libraries with a comma too many', sub { told($next, $superuser) }, stays => 1);
+is(query($node, 'SHOW shared_preload_libraries'), 'auto_explain, snowflake', '... and the others are preloaded, too');
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', undef);
 $node->restart;
 alter_system($node, q{SET shared_preload_libraries = 'auto_explain', 'passwordcheck'});

@@ -81,6 +81,33 @@ $node->poll_query_until('postgres', q{SELECT found ~ 'waits' FROM snowflake_stat
 follow('a number that is gone from the files', check('node id'), types => [ 'status_server.c: After a restart this server %s.', 'status_server.c: To keep the old one, ' ]);
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a number that is gone from the files: it is kept');
 
+alter_system($node, q{SET snowflake.node_id = ''});
+$node->poll_query_until('postgres', q{SELECT found ~ 'unset, which waits' FROM snowflake_status() WHERE check_name = 'node id'}) or die;
+follow('a number that ALTER SYSTEM unsets', check('node id'));
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a number that ALTER SYSTEM unsets: it is kept');
+
+# ---- a registry that waits for a restart, and an epoch that no longer does ----
+
+alter_system($node, q{SET snowflake.registry = 'postgresql://w@/r?host=/nowhere'});
+$node->poll_query_until('postgres', q{SELECT found ~ 'names a registry' FROM snowflake_status() WHERE check_name = 'node id'}) or die;
+follow('a registry that waits for a restart', check('node id'), only => qr/snowflake\.registry|reload/,
+	types => 'To lease node ids, restart the server. To keep the number, ');
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a registry that waits for a restart: the number is kept');
+alter_system($node, q{SET snowflake.epoch = '2023-01-01'});
+$node->poll_query_until('postgres', q{SELECT status = 'warning' FROM snowflake_status() WHERE check_name = 'layout'}) or die;
+alter_system($node, 'RESET snowflake.epoch');
+$node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'layout'});
+is(query($node, q{SELECT status FROM snowflake_status() WHERE check_name = 'layout'}), 'ok', 'an epoch that ALTER SYSTEM has unset again');
+
+# ---- a mark that is before all IDs ----
+
+query($node, q{CREATE TABLE kept AS SELECT snowflake_nextval() AS id; ALTER TABLE kept ALTER id SET DEFAULT snowflake_nextval()});
+$node->restart;
+query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1)});
+is(query($node, q{SELECT status FROM snowflake_status() WHERE check_name = 'mark'}), 'warning', 'a mark that setval() has moved: the status says so');
+follow('a mark that setval() has moved', check('mark'));
+query($node, 'DROP TABLE kept');
+
 # ---- layouts that end ----
 
 my $short = "timestamp:36 node:10 sequence:12 epoch:2024-01-01";
@@ -114,7 +141,7 @@ my $tries = 0;
 
 query($publisher, 'CREATE TABLE arrivals (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); CREATE PUBLICATION p FOR ALL TABLES');
 my $twin = query($publisher, $next);
-query($node, qq{CREATE TABLE arrivals (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); ALTER TABLE arrivals OWNER TO clerk;
+query($node, qq{CREATE TABLE arrivals (id bigint CONSTRAINT meant PRIMARY KEY DEFAULT snowflake_nextval()); ALTER TABLE arrivals OWNER TO clerk;
 	INSERT INTO arrivals VALUES ($twin); ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'; SELECT pg_reload_conf()});
 query($node, q{CREATE SUBSCRIPTION arriving CONNECTION '} . $publisher->connstr . q{ dbname=postgres' PUBLICATION p WITH (copy_data = false)});
 query($publisher, "INSERT INTO arrivals VALUES ($twin)");

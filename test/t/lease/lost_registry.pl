@@ -40,6 +40,8 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 	refused($b, $next, '55000', qr/$none.*The registry (?:answered|did not answer).*HINT:/s,
 		'when the reserve is used up it is refused');
 	refused($b, 'SELECT snowflake_ready()', '55000', $none, 'and not ready');
+	like_log($b, qr/SF207: [^\n]*has expired[^\n]*\n[^\n]*HINT:  Start the registry's server/, $from{b}, 'the log does not say that IDs are made');
+	unlike(lease_of($b, 'remedy'), qr/goes on making IDs/, 'nor does the status');
 	set_lease($b, 'wait', 3600000);
 	my ($id, $error) = ('', '');
 	my $call = call_as($b, 'waiter', \$id, \$error);
