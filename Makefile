@@ -176,7 +176,7 @@ regress:
 TESTED = PG_CONFIG="$(if $(filter file,$(origin PG_CONFIG)),$(shell command -v $(PG_CONFIG)),$(PG_CONFIG))"
 
 ##@ as root, since packages may have to be installed
-##: make test	the test suite: before each commit; ARGS='unit t/clock' for some of it	9 min
+##: make test	the test suite: before each commit; ARGS='unit t/clock' for some of it	10 to 60 min
 test:
 	$(TESTED) test/all $(ARGS)
 
@@ -220,11 +220,11 @@ warnings:
 indent:
 	test/indent $(ARGS)
 
-##: make bits32	on 32 bits, in a chroot for i386	10 min
+##: make bits32	on 32 bits, in a chroot for i386	5 min
 bits32:
 	test/bits32 $(ARGS)
 
-##: make platforms	cross compilers, and other processors in emulation; ARGS=s390x	1 h
+##: make platforms	cross compilers, and other processors in emulation; ARGS=s390x	40 min
 platforms:
 	test/platforms $(ARGS)
 
@@ -232,7 +232,7 @@ platforms:
 vpath:
 	$(TESTED) test/vpath
 
-##: make settings	caches that are gone at any moment; wal_level = minimal	10 min
+##: make settings	caches that are gone at any moment; wal_level = minimal	7 min
 settings:
 	$(TESTED) test/settings $(ARGS)
 
@@ -252,7 +252,7 @@ package:
 demo:
 	test/demo
 
-##: make bench	the benchmark; QUICK=1 for a look	20 min
+##: make bench	the benchmark; QUICK=1 for a look	20 to 50 min
 bench:
 	bench/run
 
