@@ -93,6 +93,7 @@
 
 #include "horizon/horizon.h"
 
+#include "access/htup_details.h"
 #include "access/twophase.h"
 #include "access/xlog.h"
 #include "base/clock.h"
