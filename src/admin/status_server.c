@@ -862,8 +862,10 @@ put_no_mark(SfStatus *status, bool recorded)
 
 /* Report the mark, published and in its sequence. */
 static void
-put_known_mark(SfStatus *status, int64 published, int64 value)
+put_known_mark(SfStatus *status, const SfDurableNumbers *read,
+			   int64 published)
 {
+	int64		value = read->value[SF_DURABLE_MARK];
 	int64		reserve = sf_settings_lead_ms();
 	int64		mark_ms = Max(value, published);
 	int64		ahead = mark_ms - sf_clock_wall_ms();
@@ -874,7 +876,7 @@ put_known_mark(SfStatus *status, int64 published, int64 value)
 					 sf_timefmt_show(mark_ms),
 					 sf_timefmt_span(llabs(ahead)),
 					 ahead < 0 ? "behind" : "ahead of");
-	if (mark_ms < sf_node_layout.epoch_ms)
+	if (mark_ms < sf_node_layout.epoch_ms && !sf_config_record_is_other(read))
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%s, and before all IDs: it was lost, for example by setval()",
 							   found),
@@ -911,7 +913,7 @@ sf_status_mark(SfStatus *status)
 	else if (value[SF_DURABLE_MARK] == 0 && published == 0)
 		put_no_mark(status, value[SF_DURABLE_LAYOUT] != 0);
 	else
-		put_known_mark(status, published, value[SF_DURABLE_MARK]);
+		put_known_mark(status, &numbers->read, published);
 }
 
 /* ---- the config record ---- */

@@ -467,24 +467,34 @@ read_partitions(Relation table, const Column *column, int64 now_id,
 		find_last(spans, now_id, found);
 }
 
-/* Return false if another session has locked the table. */
-static bool
-find_partitions(const Column *column, int64 now_id, Partitions *found)
+/* The search for the partitions of a table. */
+typedef struct Search
 {
+	const Column *column;
+	int64		now_id;
+	bool		is_read;		/* else another session has locked the table */
+	Partitions	found;
+} Search;
+
+static void
+find_partitions(void *arg)
+{
+	Search	   *search = arg;
+	Oid			relation = search->column->relation;
 	Relation	table;
 
-	memset(found, 0, sizeof(*found));
-	if (!ConditionalLockRelationOid(column->relation, AccessShareLock))
-		return false;
-	table = try_relation_open(column->relation, NoLock);
+	if (!ConditionalLockRelationOid(relation, AccessShareLock))
+		return;
+	/* rules and policies may take more stack to read than there is */
+	table = try_relation_open(relation, NoLock);
 	if (table == NULL)
 	{
-		UnlockRelationOid(column->relation, AccessShareLock);
-		return false;
+		UnlockRelationOid(relation, AccessShareLock);
+		return;
 	}
-	read_partitions(table, column, now_id, found);
+	read_partitions(table, search->column, search->now_id, &search->found);
 	relation_close(table, AccessShareLock);
-	return true;
+	search->is_read = true;
 }
 
 /*
@@ -645,19 +655,24 @@ sf_status_partitions(SfStatus *status)
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
+		Search		search = {.column = column};
 		Partitions	found;
 		bool		is_over;
 		int64		now_id;
 
-		if (!column->has_layout)
+		if (column->has_layout)
+		{
+			search.now_id = sf_id_span_first_id(&column->key.layout,
+												GetCurrentTimestamp());
+			(void) sf_status_try(find_partitions, &search);
+		}
+		if (!search.is_read)
 		{
 			unseen++;
 			continue;
 		}
-		now_id = sf_id_span_first_id(&column->key.layout,
-									 GetCurrentTimestamp());
-		if (!find_partitions(column, now_id, &found))
-			unseen++;
+		now_id = search.now_id;
+		found = search.found;
 		if (!found.is_key)
 			continue;
 		seen++;

@@ -212,6 +212,9 @@ sf_feed_open(LOCKMODE lock, AclMode rights)
 	/* before the lock is there, another table may get the name */
 	while (OidIsValid(found = find_table()))
 	{
+		CHECK_FOR_INTERRUPTS();
+		if (!OidIsValid(get_rel_namespace(found)))
+			continue;
 		if (rights != ACL_NO_RIGHTS)
 			require_rights(found, rights);
 		table = try_relation_open(found, lock);

@@ -429,7 +429,8 @@ find_range_of_prepared(TransactionId xid, SfPendingRange *range)
  * Return the subscription that has prepared this transaction, or NULL, and its
  * transaction ID on the publisher, which will end it here, too.  If it is
  * ended here before, the replication fails from then on.  Anybody can prepare
- * one with such a name, but only the subscription's owner as that role.
+ * one with such a name, but only the subscription's owner as that role; and it
+ * may have had another one, a superuser.
  */
 static char *
 find_subscription(const Prepared *prepared, TransactionId *xid)
@@ -447,7 +448,8 @@ find_subscription(const Prepared *prepared, TransactionId *xid)
 	if (!HeapTupleIsValid(tuple))
 		return NULL;
 	form = (Form_pg_subscription) GETSTRUCT(tuple);
-	if (form->subowner == prepared->owner && form->subdbid == MyDatabaseId)
+	if (form->subdbid == MyDatabaseId &&
+		(form->subowner == prepared->owner || superuser_arg(prepared->owner)))
 		name = pstrdup(NameStr(form->subname));
 	ReleaseSysCache(tuple);
 	return name;

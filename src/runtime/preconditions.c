@@ -50,15 +50,16 @@ has_library(List *libraries)
 static bool
 split_libraries(const char *libraries, List **names)
 {
+	static const char around[] = " \t\n\r\f\v\"";
 	char	   *rest = pstrdup(libraries);
 	List	   *read;
 
 	*names = NIL;
 	for (char *name; (name = strsep(&rest, ",")) != NULL;)
 	{
-		name += strspn(name, " \"");
+		name += strspn(name, around);
 		for (char *end = name + strlen(name);
-			 end > name && strchr(" \"", end[-1]) != NULL;)
+			 end > name && strchr(around, end[-1]) != NULL;)
 			*--end = '\0';
 		if (*name != '\0')
 			*names = lappend(*names, name);

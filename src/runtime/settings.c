@@ -782,7 +782,9 @@ sf_settings_awaits_restart(const char *name)
 	const char *now = GetConfigOption(name, true, false);
 	const char *then;
 
-	if ((find_flags(name) & GUC_PENDING_RESTART) == 0)
+	/* the command line wins over the files */
+	if ((find_flags(name) & GUC_PENDING_RESTART) == 0 ||
+		sf_settings_is_argument(name))
 		return false;
 	/* the flag stays if the files have the old value again, or none */
 	then = sf_settings_read_file(name, NULL);

@@ -176,6 +176,8 @@ query($node, 'DROP TABLE m.parted; GRANT CREATE ON SCHEMA public TO PUBLIC');
 query($node, q{SET ROLE mallory; DO $$ BEGIN EXECUTE 'CREATE TABLE m.deep (id bigint DEFAULT snowflake_nextval()' || repeat('+0', 5000) || ')'; END $$});
 is(query($node, q{SET max_stack_depth = '1MB'; SELECT count(*) FROM snowflake_status() WHERE found ~ 'stack'}), 0, 'a deep default does not blind the status');
 like(query($node, q{SET max_stack_depth = '1MB'; SELECT count(*) FROM snowflake_recover()}), qr/^\d+$/, '... nor stop a recovery');
+query($node, q{SET ROLE mallory; DO $$ BEGIN EXECUTE 'CREATE RULE deep AS ON INSERT TO m.deep WHERE (NEW.id' || repeat('+0', 5000) || ') > 0 DO INSTEAD NOTHING'; END $$});
+is(query($node, q{SET max_stack_depth = '1MB'; SELECT count(*) FROM snowflake_status() WHERE found ~ 'stack'}), 0, '... nor does a deep rule');
 query($node, 'DROP TABLE m.deep');
 
 # ---- a lock that is held ----

@@ -78,6 +78,12 @@ alter_system($node, q{SET shared_preload_libraries = 'snowflake', 'auto_explain'
 $node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
 is(remedy_of($node, 'preload'), '', 'a list of libraries that waits, with this one');
 alter_system($node, 'RESET shared_preload_libraries');
+$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', qq{'auto_explain,\tsnowflake'});
+$node->reload;
+$node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
+is(remedy_of($node, 'preload'), '', '... behind a tab');
+$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', 'snowflake');
+alter_system($node, 'RESET shared_preload_libraries');
 # with an empty name, or two in one literal, the server would not start
 foreach my $list ([ q{''}, 'snowflake' ], [ q{'auto_explain, snowflake'}, 'auto_explain, snowflake' ])
 {
