@@ -120,7 +120,7 @@ put_preload(SfStatus *status)
 
 	if (keep != NULL)
 		sf_status_put(status, SF_STATUS_WARNING,
-					  "the library is preloaded, but the configuration files do not name it any more, or not in a list that the server can read: after a restart this server makes no IDs, or does not start",
+					  "the library is preloaded, but the configuration files no longer name it in a list that the server can read: a restart fails, or this server makes no IDs after it",
 					  keep);
 	else if (sf_shmem != NULL)
 		sf_status_ok(status, "the library is preloaded");

@@ -121,7 +121,7 @@ put_pending_registry(SfStatus *status, uint32 node)
 					  registry_remedy(value != NULL, ""));
 }
 
-/* Report that a restart replaces the number by a lease, if that is so. */
+/* Report, and return true, if a restart will replace the number by a lease. */
 static bool
 put_future_lease(SfStatus *status, uint32 node)
 {
@@ -135,7 +135,7 @@ put_future_lease(SfStatus *status, uint32 node)
 	if (value == NULL || value[0] == '\0')
 		return false;
 	sf_status_put(status, SF_STATUS_WARNING,
-				  psprintf("%u is configured; in the configuration files snowflake.registry names a registry, which waits for a restart",
+				  psprintf("%u is configured; the configuration files name a registry, from which this server leases a node id after a restart",
 						   node),
 				  psprintf("To lease node ids, restart the server. To keep the number, %s",
 						   is_altered ?

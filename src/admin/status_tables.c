@@ -472,7 +472,7 @@ typedef struct Search
 {
 	const Column *column;
 	int64		now_id;
-	bool		is_read;		/* else another session has locked the table */
+	bool		is_read;		/* else it is locked, or cannot be read */
 	Partitions	found;
 } Search;
 

@@ -319,7 +319,7 @@ sf_conversion_require(SfConversion *conversion)
 				 errmsg(obstacles[i].message, type),
 				 errdetail_internal("%s", why),
 				 run == NULL ?
-				 errhint("The owners of these tables must change that, each after logging in as itself: who changes a table runs the code of its owner.") :
+				 errhint("The owner of each of these tables must log in, and change the type: changing a table runs its owner's code.") :
 				 errhint(obstacles[i].hint, run)));
 	}
 }

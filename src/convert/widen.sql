@@ -113,7 +113,7 @@ narrow AS (
 		(SELECT string_agg(regexp_replace(c.relname, '(\W)', '\\\1', 'g'), '|') AS names
 			FROM altered a JOIN pg_class c ON c.oid = a.relid
 			WHERE a.rewrites AND a.attinhcount = 0) n
-	-- that of a long one, somebody may have made to use up memory
+	-- anybody may write a long body to use up memory
 	WHERE l.lanname IN ('plpgsql', 'sql') AND p.oid >= 16384
 		AND CASE WHEN octet_length(p.prosrc) < 100000 THEN (p.prosrc ~* ('\m(' || names || ')\M')
 			OR EXISTS (SELECT FROM altered a JOIN pg_trigger t ON t.tgrelid = a.relid

@@ -352,8 +352,8 @@ sf_feed_rows(Relation table)
 }
 
 /*
- * Return the rows that are there now, for who writes: the caller's snapshot
- * may be older than the lock, for which this session may have waited.
+ * Return the newest rows, for a writer: the caller's snapshot may be older
+ * than the lock, for which this session may have waited.
  */
 static List *
 newest_rows(Relation table)
@@ -585,9 +585,8 @@ find_name(void)
 }
 
 /*
- * Delete the row of a server and layout, or all that have these where the
- * table has lost its key.  Return the highest of their horizons, or -1 if
- * there is none.
+ * Delete the rows of a server and layout: one, unless the table has lost its
+ * key.  Return the highest of their horizons, or -1 if there is none.
  */
 static int64
 delete_rows(Relation table, int64 server, const char *layout)

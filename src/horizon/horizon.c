@@ -429,8 +429,8 @@ find_range_of_prepared(TransactionId xid, SfPendingRange *range)
  * Return the subscription that has prepared this transaction, or NULL, and its
  * transaction ID on the publisher, which will end it here, too.  If it is
  * ended here before, the replication fails from then on.  Anybody can prepare
- * one with such a name, but only the subscription's owner as that role; and it
- * may have had another one, a superuser.
+ * one with such a name: believe it only of the subscription's owner, or of a
+ * superuser, which may be a former owner.
  */
 static char *
 find_subscription(const Prepared *prepared, TransactionId *xid)

@@ -578,7 +578,7 @@ find_old(Relation parent, const Request *request)
 static void
 require_own_references(Oid parent, Oid partition)
 {
-	const char *hint = psprintf("Drop the foreign keys that refer to %s. Before you add them again, detach all partitions of other owners; and add those of other owners' tables only after logging in as these owners: the server runs their code then.",
+	const char *hint = psprintf("Drop the foreign keys that refer to %s, and detach all partitions of other owners. Then add the keys again, each after logging in as the owner of its table: the server runs that owner's code.",
 								qualified_name(parent));
 	List	   *referring = referring_tables(parent);
 	ListCell   *cell;

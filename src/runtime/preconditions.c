@@ -43,9 +43,10 @@ has_library(List *libraries)
 }
 
 /*
- * Split a list of libraries as it was meant.  Return false if the server does
- * not read it like that: two names in one literal (ALTER SYSTEM SET ... = 'a,
- * b') are one, which is not found; and a comma too many makes it load none.
+ * Split a list of libraries as its author meant it.  Return false if the
+ * server reads it differently: two names in one literal (ALTER SYSTEM SET ...
+ * = 'a, b') are one, which is not found; and a comma too many makes it load
+ * none.
  */
 static bool
 split_libraries(const char *libraries, List **names)

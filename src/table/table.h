@@ -57,7 +57,7 @@ typedef struct SfKeyLayout
 	SfLayout	layout;			/* unset without shared memory, unless it has
 								 * a name */
 	bool		is_shard;
-	bool		is_hidden;		/* no literal, or two layouts */
+	bool		is_hidden;		/* no literal, two layouts, or too long */
 	bool		is_direct;		/* the default is the call, and nothing else */
 	bool		is_known;		/* what sf_key_layout_find() has returned */
 	const char *name;			/* as in the default; NULL: configured */

@@ -102,7 +102,7 @@ like(query($node, q{SELECT count(*) FROM snowflake_convert('m.u')}), qr/^\d+$/, 
 query($node, q{CREATE TABLE orders (id serial PRIMARY KEY); GRANT REFERENCES ON orders TO mallory;
 	SET ROLE mallory; CREATE TABLE m.trap (ref m.number REFERENCES public.orders)});
 $error = refused($node, q{SELECT snowflake_convert('orders', dry_run => false)}, '42804',
-	qr/HINT:  The owners of these tables must change that, each after logging in as itself/, 'a column of somebody else that has another type');
+	qr/HINT:  The owner of each of these tables must log in, and change the type/, 'a column of somebody else that has another type');
 unlike($error, qr/ALTER TABLE/, '... and no statement is printed, which would run the code of its owner');
 query($node, 'DROP TABLE m.trap, orders');
 

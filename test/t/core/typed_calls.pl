@@ -213,8 +213,8 @@ statement('a column of another owner that refers to the key',
 	q{CREATE DOMAIN narrow AS integer; CREATE TABLE public.of_super (id serial PRIMARY KEY); GRANT REFERENCES ON public.of_super TO "The Owner";
 		CREATE TABLE "My Schema".refers_to (ref narrow REFERENCES public.of_super); ALTER TABLE "My Schema".refers_to OWNER TO "The Owner"},
 	q{SELECT snowflake_convert('public.of_super')}, as => 'super',
-	types => 'The owners of these tables must change that, each after',
-	hands => [ qr/each after logging in as itself/ => sub { run_as_owner('ALTER TABLE "My Schema".refers_to ALTER ref TYPE bigint') } ]);
+	types => 'The owner of each of these tables must log in',
+	hands => [ qr/must log in, and change the type/ => sub { run_as_owner('ALTER TABLE "My Schema".refers_to ALTER ref TYPE bigint') } ]);
 statement('an owner that may not create tables in the schema of the extension',
 	q{CREATE TABLE public.in_ext (id bigint) PARTITION BY RANGE (id); ALTER TABLE public.in_ext OWNER TO "The Owner"},
 	q{SELECT snowflake_create_partitions((SELECT oid::regclass FROM pg_class WHERE relname = 'in_ext'), '1 day', now(), now() + interval '1 day', NULL)}, as => 'super',

@@ -89,7 +89,7 @@ is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a number th
 # ---- a registry that waits for a restart, and an epoch that no longer does ----
 
 alter_system($node, q{SET snowflake.registry = 'postgresql://w@/r?host=/nowhere'});
-$node->poll_query_until('postgres', q{SELECT found ~ 'names a registry' FROM snowflake_status() WHERE check_name = 'node id'}) or die;
+$node->poll_query_until('postgres', q{SELECT found ~ 'name a registry' FROM snowflake_status() WHERE check_name = 'node id'}) or die;
 follow('a registry that waits for a restart', check('node id'), only => qr/snowflake\.registry|reload/,
 	types => 'To lease node ids, restart the server. To keep the number, ');
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a registry that waits for a restart: the number is kept');
