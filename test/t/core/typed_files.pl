@@ -67,20 +67,27 @@ follow('lost lines', sub { remedy_of($node, 'node id') eq '' ? '' : wait_for_che
 
 # ---- values of ALTER SYSTEM ----
 
+# Wait until the server knows that the files have other libraries.
+sub wait_for_other_libraries
+{
+	$node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
+	return;
+}
+
 alter_system($node, q{SET shared_preload_libraries = 'auto_explain'});
 my $tries = 0;
-$node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
+wait_for_other_libraries();
 follow('a list of libraries that waits, without this one', sub { $tries++ ? '' : remedy_of($node, 'preload') },
 	types => 'To keep it, run: %s');
 is(query($node, 'SHOW shared_preload_libraries'), 'auto_explain, snowflake', '... and the others are preloaded, too');
 alter_system($node, 'RESET shared_preload_libraries');
 alter_system($node, q{SET shared_preload_libraries = 'snowflake', 'auto_explain'});
-$node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
+wait_for_other_libraries();
 is(remedy_of($node, 'preload'), '', 'a list of libraries that waits, with this one');
 alter_system($node, 'RESET shared_preload_libraries');
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', qq{'auto_explain,\tsnowflake'});
 $node->reload;
-$node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
+wait_for_other_libraries();
 is(remedy_of($node, 'preload'), '', '... behind a tab');
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', 'snowflake');
 alter_system($node, 'RESET shared_preload_libraries');
@@ -88,7 +95,7 @@ alter_system($node, 'RESET shared_preload_libraries');
 foreach my $list ([ q{''}, 'snowflake' ], [ q{'auto_explain, snowflake'}, 'auto_explain, snowflake' ])
 {
 	alter_system($node, "SET shared_preload_libraries = $list->[0]");
-	$node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
+	wait_for_other_libraries();
 	$tries = 0;
 	follow("a list of libraries that the server cannot read: $list->[0]", sub { $tries++ ? '' : remedy_of($node, 'preload') });
 	is(query($node, 'SHOW shared_preload_libraries'), $list->[1], '... and it can then');
@@ -102,7 +109,7 @@ is(query($node, 'SHOW shared_preload_libraries'), 'auto_explain, snowflake', '..
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', undef);
 $node->restart;
 alter_system($node, q{SET shared_preload_libraries = 'auto_explain', 'passwordcheck'});
-$node->poll_query_until('postgres', q{SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'}) or die;
+wait_for_other_libraries();
 follow('libraries that wait for a restart', sub { told($next, $superuser) }, stays => 1, says => qr/\Aread: ALTER SYSTEM has set/);
 like(query($node, 'SHOW shared_preload_libraries'), qr/^auto_explain, passwordcheck, snowflake$/, '... and these are preloaded, too');
 alter_system($node, q{SET shared_preload_libraries = 'auto_explain'});
