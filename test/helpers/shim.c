@@ -12,8 +12,10 @@
  * events with a time-out waits for at most "nap_ms".
  *
  * A test advances the clocks in steps, and waits after each step until the
- * watched process has read the clock.  So the process sees the same times as
- * on a machine that is never busy.
+ * watched process has read the clock and waits for events again.  So each
+ * turn of its loop sees one step at most, however often it reads the clock
+ * and however long it writes a file: the same as on a machine that is never
+ * busy.
  *
  * A server also reads the clock in signal handlers, which may have
  * interrupted malloc().  So the clock functions here open no file and allocate
@@ -54,12 +56,24 @@ typedef struct SfClock
 	int64_t		frozen_us;		/* fixed value of the wall clock; 0: it runs */
 	int64_t		nap_ms;			/* longest wait of any process; 0: any */
 	int64_t		watched;		/* a process, or 0 */
-	int64_t		seen_ms;		/* ahead_ms as that process has read it last */
+	int64_t		seen_ms;		/* ahead_ms as that process has read it first
+								 * in its last turn */
 } SfClock;
 
 /* Used before a file is mapped, or without a file. */
 static SfClock real;
 static SfClock *shared = &real;
+
+/* What the watched process has read first since it waited; -1: nothing. */
+static int64_t first_ms = -1;
+
+/* Return true in the watched process, but not in its other threads. */
+static int
+is_watched(void)
+{
+	return __atomic_load_n(&shared->watched, __ATOMIC_SEQ_CST) == getpid() &&
+		syscall(SYS_gettid) == getpid();
+}
 
 __attribute__((constructor)) static void
 map_clock(void)
@@ -113,9 +127,8 @@ clock_gettime(clockid_t id, struct timespec *ts)
 	}
 
 	/* the server itself does not read this clock */
-	if (id == CLOCK_BOOTTIME &&
-		__atomic_load_n(&clock->watched, __ATOMIC_SEQ_CST) == getpid())
-		__atomic_store_n(&clock->seen_ms, ahead_ms, __ATOMIC_SEQ_CST);
+	if (id == CLOCK_BOOTTIME && is_watched() && first_ms < 0)
+		first_ms = ahead_ms;
 	return 0;
 }
 
@@ -150,6 +163,11 @@ epoll_wait(int fd, struct epoll_event *events, int n, int timeout_ms)
 	int64_t		nap_ms = __atomic_load_n(&shared->nap_ms,
 										 __ATOMIC_SEQ_CST);
 
+	if (is_watched() && first_ms >= 0)
+	{
+		__atomic_store_n(&shared->seen_ms, first_ms, __ATOMIC_SEQ_CST);
+		first_ms = -1;
+	}
 	if (nap_ms > 0 && timeout_ms > nap_ms)
 		timeout_ms = (int) nap_ms;
 	return (int) syscall(SYS_epoll_pwait, fd, events, n, timeout_ms, NULL, 0);

@@ -240,8 +240,8 @@ sub more
 		my ($bytes, $all) = $self->_bytes;
 
 		last if $all && $bytes >= $start + 19 * $n;
-		die join("\n", 'the clients get no IDs:',
-			map { slurp_file("$_->{out}.err") } @{ $self->{clients} })
+		die 'the clients get no IDs. The last line of each one\'s errors: '
+		  . join('; ', map { (split /\n/, slurp_file("$_->{out}.err"))[-1] // 'none' } @{ $self->{clients} })
 		  if ++$tries > 18000;
 		usleep(10_000);
 	}
