@@ -31,6 +31,9 @@ our $marker = 'global/pgsql_tmp/snowflake_server';
 our $record = 'snowflake.servers';
 our $accept = q{SELECT snowflake_accept('copy')};
 
+# Whether the time of sessions is that of their statements.
+my $times_statements;
+
 sub import
 {
 	my $test = caller;
@@ -38,7 +41,33 @@ sub import
 	strict->import;
 	warnings->import(FATAL => 'all');
 	SqlClient::install();
+	time_statements();
 	Exporter::export($_, $test) foreach qw(Test::More PostgreSQL::Test::Utils SnowflakeTest);
+	return;
+}
+
+# A session of psql dies when its time is over, which it counts from its start, even if a
+# busy machine has done other things meanwhile. Count it anew from each statement, and from
+# the end.
+sub time_statements
+{
+	my $begin = PostgreSQL::Test::Cluster->can('background_psql');
+	my $end = PostgreSQL::Test::BackgroundPsql->can('quit');
+
+	return if $times_statements++;
+	no warnings 'redefine';
+	*PostgreSQL::Test::Cluster::background_psql = sub {
+		my $session = $begin->(@_);
+
+		$session->set_query_timer_restart;
+		return $session;
+	};
+	*PostgreSQL::Test::BackgroundPsql::quit = sub {
+		my ($session) = @_;
+
+		$session->{timeout}->start;
+		return $end->(@_);
+	};
 	return;
 }
 

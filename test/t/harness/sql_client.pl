@@ -1,5 +1,5 @@
 # The client that runs SQL in place of psql (test/perl/SqlClient.pm) gives the same status,
-# output and errors as psql.
+# output and errors as psql. And a session of psql may be older than its time.
 #
 # takes: 10 s
 # quick
@@ -93,6 +93,11 @@ is($status, 2, '... as psql says it');
 ok(!eval { query($node, 'SELECT fails()') }, 'safe_psql() dies');
 like($@, qr/\Aerror running SQL: 'psql:<stdin>:1: ERROR:  division by zero/, '... of the error');
 ok($node->poll_query_until('postgres', 'SELECT 1', '1'), 'it waits for a result');
+my $session = begin_session($node, 'SELECT 1');
+$session->{timeout}->end_time(1);
+is(eval { $session->query_safe('SELECT 2') }, '2', 'a session whose time is over runs a statement');
+$session->{timeout}->end_time(1);
+ok(eval { $session->quit }, '... and ends');
 $node->stop;
 ($status, $out, $err) = $node->psql('postgres', 'SELECT 1');
 is($err, join("\n", (($node->psql('postgres', 'SELECT 1', extra_params => [ '--no-psqlrc' ]))[2])), 'a server that has stopped');
