@@ -386,6 +386,7 @@ static void
 fence(SfLease *lease, SfMoment now, const char *why)
 {
 	const SfClaimant *claimant = &lease->config.claimant;
+	bool		ends = lease->state == SF_LEASE_RELEASING;
 	char		text[SF_REASON_SIZE];
 
 	snprintf(text, sizeof(text), "The lease of node id %u is lost: %s",
@@ -395,10 +396,10 @@ fence(SfLease *lease, SfMoment now, const char *why)
 	lease->client.npending = 0;
 	lease->unsure = false;
 	lease->absent = false;
-	lease->state = lease->state == SF_LEASE_RELEASING ?
-		SF_LEASE_ENDED : SF_LEASE_SEARCHING;
+	lease->state = ends ? SF_LEASE_ENDED : SF_LEASE_SEARCHING;
 	lease->client.retry_ms = now.monotonic_ms;
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_LOST, text, text,
+					 ends ? "" :
 					 claimant->first_node == claimant->last_node ?
 					 "It will be claimed again when it is free." :
 					 "Another one will be claimed.");

@@ -177,6 +177,34 @@ static SfAge age;
 static KeptFile kept;
 
 /*
+ * A file that is there, but cannot be opened, is not one that is missing:
+ * without it, this server would accept any registry.
+ */
+#define HIDDEN_PROBLEM	"File \"" SF_AGE_FILE "\" cannot be opened. It says from which registry this server leases, and how much it knows of it."
+#define HIDDEN_REMEDY	"In the data directory, run as root: \"chown --reference=PG_VERSION " SF_AGE_FILE " && chmod u+rw " SF_AGE_FILE "\""
+
+static bool
+is_hidden(void)
+{
+	FILE	   *file = AllocateFile(SF_AGE_FILE, PG_BINARY_R);
+
+	if (file == NULL)
+		return errno != ENOENT;
+	FreeFile(file);
+	return false;
+}
+
+static void
+refuse_hidden(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("could not read what is known of the registry"),
+			 errdetail(HIDDEN_PROBLEM),
+			 errhint(HIDDEN_REMEDY)));
+}
+
+/*
  * Share what is remembered, before a session issues an ID on what the registry
  * has promised.  The until of a slot that is claimed later may be lower; then
  * the former one counts until a restart.  It holds up nobody: the floor of a
@@ -228,6 +256,8 @@ sf_age_load(void)
 	AgeFile		file;
 	SfAge		loaded;
 
+	if (is_hidden())
+		refuse_hidden();
 	(void) sf_durable_file_read_struct(SF_AGE_FILE, &file, sizeof(file),
 									   AGE_MAGIC);
 	sf_age_init(&loaded, &file.known, sf_core->layout);
@@ -656,6 +686,16 @@ report_hindrance(const char *problem, const char *public_problem,
 	report_status();
 }
 
+/* A worker of this life that has read the file has shared what it has. */
+static void
+require_age(void)
+{
+	if (sf_lease_shared->begun || !is_hidden())
+		return;
+	report_hindrance(HIDDEN_PROBLEM, HIDDEN_PROBLEM, HIDDEN_REMEDY);
+	refuse_hidden();
+}
+
 static void
 load_library(void)
 {
@@ -786,6 +826,7 @@ snowflake_lease_worker_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 
 	sf_core->begin();
+	require_age();
 	configure(&config, &client);
 	lease = sf_lease_shared->lease;
 	/* what another process may have elsewhere */

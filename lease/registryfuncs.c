@@ -785,7 +785,7 @@ Datum
 snowflake_registry_release(PG_FUNCTION_ARGS)
 {
 	Work		work = {.kind = SF_ASK_RELEASE};
-	int64		slot = PG_GETARG_INT64(0);
+	int64		slot;
 
 	require_writable("snowflake_registry_release()");
 	require_registry("release");
@@ -795,6 +795,7 @@ snowflake_registry_release(PG_FUNCTION_ARGS)
 				 errmsg("slot must not be null"),
 				 errhint("See the slots: SELECT * FROM %s.snowflake_registry_slots();",
 						 sf_extschema())));
+	slot = PG_GETARG_INT64(0);
 	if (slot < 0 || slot > PG_UINT32_MAX)
 		PG_RETURN_BOOL(false);
 	work.node = (uint32) slot;

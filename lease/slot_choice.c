@@ -32,7 +32,7 @@ typedef struct Search
 	const SfClaimant *claimant;
 	const SfRegistry *registry;
 	int64_t		now_tick;
-	uint64_t	(*random) (void);
+	uint64_t	seed;			/* of draw(); not 0 */
 
 	Class		best;
 	SfSlotRecord record;		/* best slot so far, if one may be claimed */
@@ -89,6 +89,20 @@ classify(const Search *search, const SfSlotRecord *record, int64_t start)
 	return record->released ? RELEASED : EXPIRED;
 }
 
+/*
+ * Return the next number of a sequence that begins at random (xorshift64,
+ * https://doi.org/10.18637/jss.v008.i14).  A good random number for each of
+ * the slots, of which there may be millions, would take seconds.
+ */
+static uint64_t
+draw(Search *search)
+{
+	search->seed ^= search->seed << 13;
+	search->seed ^= search->seed >> 7;
+	search->seed ^= search->seed << 17;
+	return search->seed;
+}
+
 static void
 consider(Search *search, const SfSlotRecord *record)
 {
@@ -111,7 +125,7 @@ consider(Search *search, const SfSlotRecord *record)
 	 */
 	if (search->as_good == 1 ||
 		(class <= RELEASED ? record->until < search->record.until :
-		 search->random() % search->as_good == 0))
+		 draw(search) % search->as_good == 0))
 	{
 		search->record = *record;
 		search->start = start;
@@ -266,7 +280,7 @@ sf_slot_choose(SfSlotChoice *claim, const SfClaimant *claimant,
 {
 	Search		search = {
 		.claimant = claimant, .registry = registry, .now_tick = now_tick,
-		.random = random, .best = AHEAD, .soonest = INT64_MAX
+		.seed = random() | 1, .best = AHEAD, .soonest = INT64_MAX
 	};
 	int			i = 0;
 	const SfSlotRecord *first;

@@ -50,10 +50,46 @@ sf_harness_is_write(void)
 		sf_request.asked.kind != SF_ASK_KEEPALIVE;
 }
 
+/*
+ * Check the times of a registry: a lease begins above them, and counters hold
+ * no time below 0.  Nobody claims a slot before one that is too large.  Return
+ * false, and say which one is wrong.
+ */
+static bool
+are_times_valid(const SfRegistry *registry)
+{
+	if (registry->floor < 0)
+	{
+		snprintf(sf_request.message, SF_MESSAGE_SIZE,
+				 "The registry's floor is negative.");
+		return false;
+	}
+	for (int i = 0; i < registry->nrecords; i++)
+	{
+		const SfSlotRecord *record = &registry->records[i];
+
+		if (record->until >= 0)
+			continue;
+		snprintf(sf_request.message, SF_MESSAGE_SIZE,
+				 "The end of the reservation of slot %u is negative.",
+				 record->node);
+		return false;
+	}
+	return true;
+}
+
 /* End the request with this answer. */
 void
 sf_harness_conclude(SfResult result)
 {
+	const SfRegistry *registry = sf_request.answer.registry;
+
+	if (registry != NULL && !are_times_valid(registry))
+	{
+		sf_request.answer.registry = NULL;
+		sf_request.answer.failure = SF_FAILURE_OTHER;
+		result = SF_RESULT_REFUSED;
+	}
 	sf_request.answer.result = result;
 	sf_request.answer.message = result == SF_RESULT_REFUSED ||
 		result == SF_RESULT_UNKNOWN ? sf_request.message : NULL;

@@ -748,6 +748,15 @@ keep_result(PGresult *next)
 	pg.result = next;
 }
 
+static bool
+is_copy(const PGresult *result)
+{
+	ExecStatusType status = PQresultStatus(result);
+
+	return status == PGRES_COPY_IN || status == PGRES_COPY_OUT ||
+		status == PGRES_COPY_BOTH;
+}
+
 /*
  * Read what has come.  Return true if the statement is complete.  A request is
  * complete at the end of its pipeline, because it is committed there.
@@ -781,6 +790,15 @@ read_result(void)
 		was_null = next == NULL;
 		if (was_null)
 			continue;
+		/* a COPY that nobody asked for: libpq would give this without end */
+		if (is_copy(next))
+		{
+			PQclear(next);
+			pg_fail(pg.stage == STAGE_ASKING ?
+					SF_RESULT_UNKNOWN : SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+					"The answer is not one to the statement.", true);
+			return false;
+		}
 		ended = PQresultStatus(next) == PGRES_PIPELINE_SYNC;
 		keep_result(next);
 		if (ended)

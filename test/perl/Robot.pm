@@ -70,7 +70,7 @@ sub things_in
 		|(?<psql>\\password[ ](?:\w+|"(?:[^"]|"")*"))
 		|(?<shell>\bkill[ ]-\w+[ ]\d+)
 		|(?<shell>\bexport[ ]ETCDCTL_[^;]+;(?:[ ]etcdctl[ ][^;\n]+(?:;|$))+)
-		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl|ls|lslocks)[ ](?:[^"]|"[^" ]*")*)"/gxms)
+		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl|ls|lslocks|chown)[ ](?:[^"]|"[^" ]*")*)"/gxms)
 	{
 		my ($kind) = keys %+;
 
@@ -176,7 +176,8 @@ sub type_thing
 		my $in = ($how->{given}{PASSWORD} // '') . "\n";
 		my ($said, $err) = ('', '');
 		local @ENV{qw(ETCDCTL_API ETCDCTL_DIAL_TIMEOUT ETCDCTL_COMMAND_TIMEOUT)} = (3, '60s', '60s');
-		my $status = IPC::Run::run([ 'bash', '-c', $typed ], '<', \($in x 9), '>', \$said, '2>', \$err);
+		my $status = IPC::Run::run([ 'bash', '-c', $typed ], '<', \($in x 9), '>', \$said, '2>', \$err,
+			init => sub { chdir $node->data_dir if $text =~ /\bIn the data directory, run / });
 		return ($status, $said, $err, $typed);
 	}
 	# "restart this server, and see"

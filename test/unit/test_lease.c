@@ -937,6 +937,17 @@ test_fence(void)
 	CHECK_CONTAINS(last_said, "or is a copy of this server");
 	CHECK_STR(lease.client.remedy, "Another one will be claimed.");
 
+	/* a server that stops will claim nothing */
+	prepare_held(1);
+	live(100);
+	write_by_other(1, lease.right.until, true);
+	sf_lease_release(&lease, now, now_tick());
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_ENDED);
+	CHECK_CONTAINS(last_said, "another server has claimed it");
+	CHECK_STR(lease.client.remedy, "");
+
 	/* the registry is empty, and this server never knew it otherwise */
 	prepare();
 	memset(&registry, 0, sizeof(registry));

@@ -29,7 +29,23 @@ ok(-f $file, 'it is written when that is possible again');
 $a->start;
 wait_for_lease($a, q{problem ~ 'it is older'});
 pass('and a loss is known over a restart');
+
+# ---- a file that cannot be opened is not one that is missing ----
+
+# as after a restore by root; otherwise the server would accept any registry
 query($registry, q{SELECT snowflake_registry.recover('90 s')});
+$a->stop;
+chmod 0000, $file or die "$file: $!";
+$from = -s $a->logfile;
+$a->start;
+wait_for_lease($a, q{problem ~ 'snowflake.age" cannot be opened'});
+like_log($a, qr/ERROR:  could not read what is known of the registry.*DETAIL:  File "snowflake\.age" cannot be opened/s, $from, 'the worker says so');
+refused($a, $next, '55000', qr/cannot be opened.*HINT:  In the data directory, run as root: /s, 'and calls do');
+refused($a, 'SELECT * FROM snowflake_registry_recover()', 'F0000', qr/cannot be opened/, 'an administrator is told, too');
+my ($typed) = lease_of($a, 'remedy') =~ /run as root: "(.*)"/ or die;
+system('cd ' . $a->data_dir . " && $typed") == 0 or die $typed;
+wait_for_lease($a, q{problem IS NULL OR problem ~ 'recovery'});
+pass('after the command it goes on with what it knew');
 $a->stop;
 
 # ---- another worker goes on where the one before has ended ----

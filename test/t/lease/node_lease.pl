@@ -84,14 +84,14 @@ foreach my $mode ('', '-b')
 
 		$arrange->();
 		IPC::Run::run([ "$root$dir{bindir}/postgres", '-D', $a->data_dir, '-c', 'snowflake.registry=etcd://127.0.0.1/x' ],
-			'>', \$out, '2>', \$err, IPC::Run::timeout(60));
+			'>', \$out, '2>', \$err, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 		like($err, $message, $what);
 		next if -e $lease;
 
 		# a server without a registry starts, but the extension needs the library
 		my $create = "CREATE EXTENSION snowflake\nSELECT count(*) FROM pg_extension WHERE extname = 'snowflake'\n";
 		IPC::Run::run([ "$root$dir{bindir}/postgres", '--single', '-D', $a->data_dir, '-c', 'snowflake.registry=', 'postgres' ],
-			'<', \$create, '>', \$out, '2>', \$err, IPC::Run::timeout(60));
+			'<', \$create, '>', \$out, '2>', \$err, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 		like($err, qr{ERROR:  could not access file "(?:\$libdir/)?snowflake_lease"}, "$what: the extension is not created");
 		like($out, qr/count = "0"/, "$what: and nothing of it is left");
 	}

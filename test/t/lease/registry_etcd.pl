@@ -91,6 +91,9 @@ $etcd->put('reg/slots/4', '{"epoch":1}');
 like(reading($w), qr{^REFUSED .*"reg/slots/4" is not readable}, 'half of a record');
 $etcd->put('reg/slots/4', '{"epoch":');
 like(reading($w), qr{^REFUSED .*not understood: invalid input syntax}, 'none at all');
+
+$etcd->put('reg/slots/4', q({"epoch":1,"owner":"0000000000000000","server":"0000000000000007","write_id":"0000000000000009","until":-1,"offset_ms":0}));
+like(reading($w), qr{^REFUSED The end of the reservation of slot 4 is negative}, 'a reservation until before the epoch');
 $etcd->delete('reg/slots/4');
 like(reading($w), qr/^initialized/, 'it can be read again');
 

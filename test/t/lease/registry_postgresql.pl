@@ -270,6 +270,26 @@ asked($w, 'claim there', 'CONFLICT', qr/^$/, 'claim', generation => 10, node => 
 asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => 10, new_generation => 8);
 like(reading($w), qr/^initialized 8 2000 /, 'recovered');
 
+# ---- a server that is none ----
+
+# It admits everybody, and answers the first statement by asking for the rows of a COPY.
+# libpq gives these answers without end.
+foreach my $answer ('G', 'H', 'W')
+{
+	my ($pid, $host) = stand_in(sub {
+		my ($client) = @_;
+
+		# the length of the begin comes first; it has no request for encryption before it
+		sysread($client, my $begin, 65536);
+		syswrite($client, "R\0\0\0\x08\0\0\0\0" . join('', map { my $text = "$_\0"; 'S' . pack('N', 4 + length $text) . $text }
+				"server_version\x0015.0", "client_encoding\0UTF8", "standard_conforming_strings\0on") . "Z\0\0\0\x05I");
+		while (sysread($client, my $statement, 65536)) { syswrite($client, "$answer\0\0\0\x07\0\0\0") }
+	});
+
+	like(fails("postgresql://worker\@$host/postgres?sslmode=disable&gssencmode=disable", 'OTHER', 'read'), qr/is not one to the statement/, "a COPY that nobody asked for: $answer");
+	end_stand_in($pid);
+}
+
 # ---- errors, and missing answers ----
 
 query($registry, qq{$set

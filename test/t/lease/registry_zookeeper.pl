@@ -125,6 +125,9 @@ $zk->put('/top/reg/slots/4', '{"epoch":1}');
 like(reading($w), qr{^REFUSED "/top/reg/slots/4": it is not readable}, 'half of a record');
 $zk->put('/top/reg/slots/4', '{"epoch":');
 like(reading($w), qr{^REFUSED .*not understood: invalid input syntax}, 'none at all');
+
+$zk->put('/top/reg/slots/4', q({"epoch":1,"owner":"0000000000000000","server":"0000000000000007","write_id":"0000000000000009","until":-1,"offset_ms":0}));
+like(reading($w), qr{^REFUSED The end of the reservation of slot 4 is negative}, 'a reservation until before the epoch');
 $zk->delete('/top/reg/slots/4');
 $zk->put('/top/reg/registry/000000000000000a', $identity);
 like(reading($w), qr{^REFUSED "/top/reg/registry": there is more than one generation}, 'two generations');

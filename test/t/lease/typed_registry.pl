@@ -90,6 +90,14 @@ situation('a role without rights, and a registry that was never initialized', $a
 wait_until_held($any, $pinned);
 is(lease_of($pinned, 'node_id'), '7', 'a pinned number');
 
+# ---- a file that root has restored ----
+
+$any->stop;
+chmod 0000, $any->data_dir . '/snowflake.age' or die;
+$any->start;
+wait_for_lease($any, q{problem ~ 'cannot be opened'});
+situation('a file that root has restored', $any, types => 'lease_worker.c: In the data directory');
+
 # ---- a registry whose sessions are read-only ----
 
 $registry->append_conf('postgresql.conf', 'default_transaction_read_only = on');
