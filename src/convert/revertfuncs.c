@@ -71,14 +71,17 @@ get_number(int column)
 }
 
 /*
- * Return the last number issued.  Uses no query: before a query has its lock,
- * the owner may have replaced the sequence by a view of this name, whose
- * functions the query would run.  SQLSTATE 40001
+ * Return the last number issued.  If the script is run, no other is issued
+ * until its end: the lock is that of ALTER SEQUENCE; another table may use it,
+ * too.  Uses no query: before a query has its lock, the owner may
+ * have replaced the sequence by a view of this name, whose functions the query
+ * would run.  SQLSTATE 40001
  */
 static int64
-read_last(Oid oid, const Sequence *sequence)
+read_last(Oid oid, const Sequence *sequence, bool dry_run)
 {
-	Relation	rel = try_relation_open(oid, AccessShareLock);
+	Relation	rel = try_relation_open(oid, dry_run ? AccessShareLock :
+										ShareRowExclusiveLock);
 	TupleTableSlot *slot;
 	TableScanDesc scan;
 	bool		isnull;
@@ -105,7 +108,8 @@ read_last(Oid oid, const Sequence *sequence)
 
 /* Read the sequence.  SQLSTATE 40001, 55000 */
 static void
-read_sequence(const SfConversion *conversion, Sequence *sequence)
+read_sequence(const SfConversion *conversion, Sequence *sequence,
+			  bool dry_run)
 {
 	memset(sequence, 0, sizeof(*sequence));
 	sequence->step = 1;
@@ -125,7 +129,7 @@ read_sequence(const SfConversion *conversion, Sequence *sequence)
 	sequence->max = get_number(4);
 	sequence->comment = SPI_getvalue(SPI_tuptable->vals[0],
 									 SPI_tuptable->tupdesc, 6);
-	sequence->last = read_last((Oid) get_number(5), sequence);
+	sequence->last = read_last((Oid) get_number(5), sequence, dry_run);
 }
 
 /* Return the statement that makes it a sequence like any other. */
@@ -231,7 +235,8 @@ static const char *
 limit_of(const Sequence *sequence, int64 start, int64 last, const char **note)
 {
 	*note = NULL;
-	if (last < PG_INT64_MAX && last < sequence->max)
+	if (last < PG_INT64_MAX &&
+		(last < sequence->max || start > sequence->max))
 	{
 		*note = psprintf("the next row is at " INT64_FORMAT, last + 1);
 		return psprintf(" MAXVALUE " INT64_FORMAT, last);
@@ -280,14 +285,14 @@ add_sequence(SfConversion *conversion, const Sequence *sequence, int64 start,
 
 /* Add all statements.  SQLSTATE 2200H, 22023, 55000 */
 static void
-add_back(SfConversion *conversion, const char *identity,
+add_back(SfConversion *conversion, const char *identity, bool dry_run,
 		 FunctionCallInfo fcinfo)
 {
 	Sequence	sequence;
 	int64		start = 1;
 	int64		last = PG_INT64_MAX;
 
-	read_sequence(conversion, &sequence);
+	read_sequence(conversion, &sequence, dry_run);
 	if (identity != NULL && sequence.step < 0)
 	{
 		/* the new identity counts up */
@@ -365,7 +370,7 @@ snowflake_revert(PG_FUNCTION_ARGS)
 		sf_conversion_take_away(conversion);
 		sf_conversion_widen(conversion);
 	}
-	add_back(conversion, identity, fcinfo);
+	add_back(conversion, identity, dry_run, fcinfo);
 	if (is_snowflake)
 		sf_conversion_put_back(conversion);
 	sf_conversion_finish(conversion, rsinfo, dry_run);

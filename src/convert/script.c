@@ -29,6 +29,7 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "base/message.h"
+#include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -124,12 +125,13 @@ sf_conversion_add(SfConversion *conversion, const char *text,
 	statement->locks = locks;
 	statement->note = note;
 	statement->role = InvalidOid;
+	statement->target = NULL;
 	statement->check = NULL;
 	statement->if_unique = NULL;
 	conversion->steps = lappend(conversion->steps, statement);
 }
 
-/* Add the statements found: text, locks, note, and a role to become. */
+/* Add the statements found: text, locks, note, a role to become, a target. */
 static void
 add_found(SfConversion *conversion)
 {
@@ -150,6 +152,10 @@ add_found(SfConversion *conversion)
 		statement = llast(conversion->steps);
 		if (!isnull)
 			statement->role = DatumGetObjectId(role);
+		/* the fifth is for lock_and_look_again() */
+		if (table->tupdesc->natts > 5)
+			statement->target = SPI_getvalue(table->vals[i], table->tupdesc,
+											 6);
 	}
 }
 
@@ -861,6 +867,24 @@ become(const SfConversion *conversion, Oid role)
 	sf_owner_switch(role);
 }
 
+/*
+ * Check that a name leads to a relation of the table's owner, before a
+ * statement that another role runs on it.  The locks of this transaction keep
+ * all names from others, but not from code of the owner that it has run, which
+ * may have renamed schemas.  SQLSTATE 40001
+ */
+static void
+require_target(const SfConversion *conversion, const char *target)
+{
+	List	   *names = textToQualifiedNameList(cstring_to_text(target));
+	Oid			found = RangeVarGetRelid(makeRangeVarFromNameList(names),
+										 NoLock, true);
+
+	if (!OidIsValid(found) || sf_owner_of_relation(found) !=
+		sf_owner_of_relation(conversion->relation))
+		refuse_changed("names of tables and views");
+}
+
 /* Give the server's error for a key that is there already our HINT. */
 static void
 add_hint(void *arg)
@@ -878,6 +902,8 @@ execute(const SfConversion *conversion, SfStatement *statement)
 	ErrorContextCallback callback = {error_context_stack, add_hint, statement};
 
 	error_context_stack = &callback;
+	if (statement->target != NULL)
+		require_target(conversion, statement->target);
 	if (OidIsValid(statement->role))
 		become(conversion, statement->role);
 	else if (SPI_execute(statement->text, false, 0) < 0)

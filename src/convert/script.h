@@ -50,6 +50,7 @@ typedef struct SfStatement
 	const char *locks;			/* or NULL */
 	const char *note;			/* or NULL */
 	Oid			role;			/* to become, in place of SET ROLE; or 0 */
+	const char *target;			/* what it names, of the owner; or NULL */
 	void		(*check) (const void *arg); /* looks at the result; or NULL */
 	const void *arg;
 	const char *if_unique;		/* HINT of a key that is there; or NULL */

@@ -194,7 +194,7 @@ placed AS (
 	FROM grants g
 ),
 statements AS (
-	SELECT place, depth, what, attnum, relowner, grantor, grantee, is_grantable,
+	SELECT place, depth, what, attnum, relowner, grantor, grantee, is_grantable, oid::regclass::text AS target,
 		format('GRANT %s ON %s %s TO %s%s',
 			string_agg(concat(privilege_type, ' (' || quote_ident(attname) || ')'), ', '
 				ORDER BY privilege_type), what, oid::regclass,
@@ -203,7 +203,9 @@ statements AS (
 	FROM placed
 	GROUP BY oid, place, depth, what, relowner, attname, attnum, grantor, grantee, is_grantable
 )
-SELECT s.statement, NULL::text, NULL::text, s.role
+-- What another role than the owner grants, it grants on an object of the owner.
+SELECT s.statement, NULL::text, NULL::text, s.role, NULL::oid[],
+	CASE WHEN part = 2 AND grantor <> relowner THEN target END
 FROM statements g, pg_roles r, LATERAL (VALUES
 	(1, 'SET LOCAL ROLE ' || quote_ident(pg_get_userbyid(grantor)), grantor), (2, statement, NULL),
 	(3, 'SET LOCAL ROLE ' || quote_ident(rolname), r.oid)) s(part, statement, role)

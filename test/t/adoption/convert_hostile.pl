@@ -288,6 +288,33 @@ foreach my $role ('mallory', 'postgres')
 		ALTER DEFAULT PRIVILEGES IN SCHEMA m REVOKE DELETE ON TABLES FROM mallory});
 }
 
+# A generated column of mallory's runs his code in the middle of the script. It gives the
+# name of the table, on which bob has granted something, to a table of bob's own.
+query($node, q{GRANT CREATE ON DATABASE postgres TO mallory;
+	CREATE SCHEMA s1 AUTHORIZATION mallory; CREATE SCHEMA s2 AUTHORIZATION mallory; CREATE SCHEMA s3 AUTHORIZATION mallory;
+	CREATE TABLE s2.items (g text); INSERT INTO s2.items VALUES ('secret'); ALTER TABLE s2.items OWNER TO bob;
+	SET ROLE mallory;
+	GRANT USAGE ON SCHEMA s1, s2, s3 TO bob, carol;
+	CREATE FUNCTION s1.swap() RETURNS bigint LANGUAGE plpgsql AS $$
+	BEGIN
+		IF session_user <> 'mallory' AND to_regnamespace('s0') IS NULL THEN
+			ALTER SCHEMA s3 RENAME TO s0;
+			ALTER SCHEMA s2 RENAME TO s3;
+		END IF;
+		RETURN 1;
+	END $$;
+	CREATE FUNCTION s1.f(bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT 1';
+	CREATE TABLE s1.t (id serial PRIMARY KEY);
+	CREATE TABLE s3.items (o integer REFERENCES s1.t, g bigint GENERATED ALWAYS AS (s1.f(o::bigint)) STORED);
+	INSERT INTO s1.t DEFAULT VALUES; INSERT INTO s3.items VALUES (1);
+	CREATE OR REPLACE FUNCTION s1.f(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN s1.swap(); END';
+	GRANT SELECT ON s3.items TO bob WITH GRANT OPTION;
+	SET ROLE bob; GRANT SELECT (g) ON s3.items TO carol});
+refused($node, q{SELECT snowflake_convert('s1.t', dry_run => false)}, '40001', qr/names of tables and views have changed/,
+	'a grant of another role goes to no other table');
+is(query($node, q{SELECT relacl FROM pg_class WHERE oid = 's2.items'::regclass}), '', q{... such as bob's own});
+query($node, 'DROP SCHEMA s1, s2, s3 CASCADE; REVOKE CREATE ON DATABASE postgres FROM mallory');
+
 # ---- a right that the owner lacks is reported first ----
 
 query($node, q{CREATE SCHEMA f; GRANT USAGE ON SCHEMA f TO mallory;
@@ -480,6 +507,23 @@ unlike(changed_meanwhile('LOCK TABLE m.b',
 		q{SELECT note FROM snowflake_revert('m.a', identity => 'always', restart => 1000)},
 		q{ALTER TABLE m.b NO INHERIT m.a; ALTER TABLE m.b DROP id; ALTER TABLE m.b ADD id text DEFAULT 'a text'}),
 	qr/the next row is at/, 'what is no integer any more is not read as one');
+
+# A table that shares the sequence draws numbers until it is read, and none after that.
+query($node, q{SET ROLE mallory; CREATE TABLE m.shares (id bigserial PRIMARY KEY);
+	CREATE TABLE m.other (id bigint PRIMARY KEY DEFAULT nextval('m.shares_id_seq'));
+	SELECT count(*) FROM snowflake_convert('m.shares', dry_run => false)});
+changed_meanwhile('INSERT INTO m.other DEFAULT VALUES',
+	q{SELECT count(*) FROM snowflake_revert('m.shares', 'id', NULL, 1000, false)},
+	'INSERT INTO m.other SELECT FROM generate_series(1, 2000)');
+like($caller->{stderr}, qr/restart is a number that sequence m\.shares_id_seq has passed/, 'a sequence is not put back below a number that another table has drawn');
+query($node, 'INSERT INTO m.other DEFAULT VALUES');
+
+# a MAXVALUE that is lower than the restart makes way for the next row
+query($node, q{CREATE SEQUENCE few MAXVALUE 1000; CREATE TABLE rows_ahead (id bigint PRIMARY KEY DEFAULT nextval('few'));
+	ALTER SEQUENCE few OWNED BY rows_ahead.id;
+	SELECT count(*) FROM snowflake_convert('rows_ahead', dry_run => false); INSERT INTO rows_ahead VALUES (5005)});
+like(query($node, q{SELECT text || ' ' || note FROM (SELECT * FROM snowflake_revert('rows_ahead', 'id', NULL, 5000, false)) s (n, text, locks, note)}),
+	qr/MAXVALUE 5004 RESTART WITH 5000.* the next row is at 5005$/m, 'a sequence ends before the next row, also if its own end was lower');
 
 # a view that mallory makes has grants of a role that she is no member of
 query($node, q{CREATE ROLE xena; SET ROLE mallory; CREATE TABLE m.granted (id serial PRIMARY KEY);
