@@ -91,9 +91,9 @@
  * is the whole cost.
  */
 
-/* Return true if an expression of a valid index is a call of the function. */
+/* Return true if an expression of a valid index is a call of one of these. */
 static bool
-has_call(HeapTuple index, Oid function)
+has_call(HeapTuple index, const List *functions)
 {
 	bool		isnull;
 	Datum		exprs = SysCacheGetAttr(INDEXRELID, index,
@@ -105,42 +105,32 @@ has_call(HeapTuple index, Oid function)
 	foreach(lc, (List *) stringToNode(TextDatumGetCString(exprs)))
 	{
 		if (IsA(lfirst(lc), FuncExpr) &&
-			((FuncExpr *) lfirst(lc))->funcid == function)
+			list_member_oid(functions, ((FuncExpr *) lfirst(lc))->funcid))
 			return true;
 	}
 	return false;
 }
 
-/* Return true if this column, a number, is a key of the index by itself. */
+/* Return true if this column is a key of the index by itself. */
 static bool
-has_column(HeapTuple tuple, Oid attno)
+has_column(Oid oid, AttrNumber attno)
 {
-	Form_pg_index index = (Form_pg_index) GETSTRUCT(tuple);
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(oid));
+	Form_pg_index index;
 	bool		found = false;
 
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	index = (Form_pg_index) GETSTRUCT(tuple);
 	for (int i = 0; i < index->indnkeyatts; i++)
-		found = found || index->indkey.values[i] == (AttrNumber) attno;
+		found = found || index->indkey.values[i] == attno;
+	ReleaseSysCache(tuple);
 	return found;
 }
 
-/* Return the table of an index that has this; otherwise InvalidOid. */
-static Oid
-table_of_index(Oid oid, bool (*has) (HeapTuple index, Oid what), Oid what)
-{
-	HeapTuple	index = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(oid));
-	Oid			table = InvalidOid;
-
-	if (!HeapTupleIsValid(index))
-		return InvalidOid;
-	if (has(index, what))
-		table = ((Form_pg_index) GETSTRUCT(index))->indrelid;
-	ReleaseSysCache(index);
-	return table;
-}
-
-/* Add the tables with an index on a call, or partitions by one. */
+/* Add the indexes and tables whose definitions use a function. */
 static List *
-add_tables(List *tables, Relation depend, Oid function)
+add_users(List *users, Relation depend, Oid function)
 {
 	ScanKeyData key[2];
 	SysScanDesc scan;
@@ -155,35 +145,52 @@ add_tables(List *tables, Relation depend, Oid function)
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
-		Oid			table = InvalidOid;
 
 		if (form->classid == RelationRelationId)
-			table = get_rel_relkind(form->objid) == RELKIND_PARTITIONED_TABLE ?
-				form->objid : table_of_index(form->objid, has_call, function);
-		if (OidIsValid(table))
-			tables = list_append_unique_oid(tables, table);
+			users = list_append_unique_oid(users, form->objid);
 	}
 	systable_endscan(scan);
-	return tables;
+	return users;
 }
 
 /*
- * Return the tables that use a function: they may call a portable function
- * that the planner has replaced by ours.
+ * Return the indexes and tables that use one of these functions: they may call
+ * a portable function that the planner has replaced by ours.
  */
 static List *
-tables_that_use(Oid function)
+users_of(const List *functions)
 {
 	Relation	depend = table_open(DependRelationId, AccessShareLock);
-	List	   *callers = sf_function_callers(function);
-	List	   *tables = NIL;
+	List	   *users = NIL;
 	ListCell   *lc;
 
-	foreach(lc, callers)
-		tables = add_tables(tables, depend, lfirst_oid(lc));
-	list_free(callers);
+	foreach(lc, functions)
+		users = add_users(users, depend, lfirst_oid(lc));
 	table_close(depend, AccessShareLock);
-	return tables;
+	return users;
+}
+
+/*
+ * Return true if one of these tables is partitioned by a call of one of these
+ * functions, or has this index on one.  Other tables' indexes are not read:
+ * their owners may have made many, and large ones.
+ */
+static bool
+serves(Oid user, const List *functions, const List *tables)
+{
+	HeapTuple	index;
+	bool		found;
+
+	if (get_rel_relkind(user) == RELKIND_PARTITIONED_TABLE)
+		return list_member_oid(tables, user);
+	index = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(user));
+	if (!HeapTupleIsValid(index))
+		return false;
+	found = list_member_oid(tables,
+							((Form_pg_index) GETSTRUCT(index))->indrelid) &&
+		has_call(index, functions);
+	ReleaseSysCache(index);
+	return found;
 }
 
 /* Return the tables that are scanned for an entry of a range table. */
@@ -235,7 +242,9 @@ tables_of_relation(PlannerInfo *root, Index relid)
 static bool
 is_served(PlannerInfo *root, FuncExpr *call)
 {
-	List	   *used;
+	List	   *functions;
+	List	   *users;
+	List	   *tables = NIL;
 	Relids		relids;
 	int			relid = -1;
 	ListCell   *lc;
@@ -243,17 +252,17 @@ is_served(PlannerInfo *root, FuncExpr *call)
 	/* without a layout the function is stable, so no index can have it */
 	if (list_length(call->args) == 1)
 		return false;
-	used = tables_that_use(call->funcid);
-	if (used == NIL)
+	functions = sf_function_callers(call->funcid);
+	users = users_of(functions);
+	if (users == NIL)
 		return false;
 	relids = pull_varnos(root, (Node *) call);
 	while ((relid = bms_next_member(relids, relid)) >= 0)
+		tables = list_concat(tables, tables_of_relation(root, relid));
+	foreach(lc, users)
 	{
-		foreach(lc, tables_of_relation(root, relid))
-		{
-			if (list_member_oid(used, lfirst_oid(lc)))
-				return true;
-		}
+		if (serves(lfirst_oid(lc), functions, tables))
+			return true;
 	}
 	return false;
 }
@@ -278,8 +287,7 @@ has_index(PlannerInfo *root, Node *node)
 		return false;
 	table = table_open(rte->relid, NoLock);
 	foreach(lc, RelationGetIndexList(table))
-		found = found || OidIsValid(table_of_index(lfirst_oid(lc), has_column,
-												   var->varattno));
+		found = found || has_column(lfirst_oid(lc), var->varattno);
 	table_close(table, NoLock);
 	return found;
 }

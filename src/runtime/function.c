@@ -24,6 +24,7 @@
 
 #include "runtime/function.h"
 
+#include "access/detoast.h"
 #include "access/htup_details.h"
 #include "catalog/pg_language.h"
 #include "lib/stringinfo.h"
@@ -38,6 +39,10 @@
 
 /* How a portable function calls one of ours. */
 #define CALL	"SELECT "
+
+/* Bytes of such a call at most: two quoted names, and the arguments. */
+#define BODY_MAX	(VARHDRSZ + sizeof(CALL) + 2 * (2 * NAMEDATALEN + 1) + \
+					 FUNC_MAX_ARGS * sizeof("$100, "))
 
 /* Return a text of the catalogue; NULL if it is null. */
 static char *
@@ -117,15 +122,16 @@ bool
 sf_function_is_call(HeapTuple proc, Form_pg_proc ours)
 {
 	Form_pg_proc form = (Form_pg_proc) GETSTRUCT(proc);
-	char	   *body = get_text(proc, Anum_pg_proc_prosrc);
-	char	   *schema = get_namespace_name(ours->pronamespace);
+	char	   *body;
+	char	   *schema;
+	bool		isnull;
+	Datum		source;
 	StringInfoData arguments;
 	List	   *names;
 	size_t		length;
 
-	/* another session may have dropped the schema by now */
-	if (form->prolang != SQLlanguageId || body == NULL || schema == NULL ||
-		form->prosecdef || form->proretset != ours->proretset ||
+	if (form->prolang != SQLlanguageId || form->prosecdef ||
+		form->proretset != ours->proretset ||
 		form->prorettype != ours->prorettype ||
 		form->pronargs != ours->pronargs ||
 		memcmp(form->proargtypes.values, ours->proargtypes.values,
@@ -133,6 +139,15 @@ sf_function_is_call(HeapTuple proc, Form_pg_proc ours)
 		!heap_attisnull(proc, Anum_pg_proc_proconfig, NULL))
 		return false;
 
+	/* another role's function of this name may have megabytes */
+	source = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_prosrc, &isnull);
+	if (isnull || toast_raw_datum_size(source) > BODY_MAX)
+		return false;
+	body = TextDatumGetCString(source);
+	/* another session may have dropped the schema by now */
+	schema = get_namespace_name(ours->pronamespace);
+	if (schema == NULL)
+		return false;
 	initStringInfo(&arguments);
 	appendStringInfoChar(&arguments, '(');
 	for (int i = 1; i <= ours->pronargs; i++)
