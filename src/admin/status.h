@@ -30,6 +30,7 @@ typedef struct SfStatusNumbers
 {
 	bool		locked;			/* by another session: nothing was read */
 	SfDurableNumbers read;
+	int64		floor_ms;		/* a call that loads the mark waits for it */
 	const char *problem;		/* why they were not read, or NULL */
 	const char *remedy;			/* of the problem */
 } SfStatusNumbers;
@@ -57,7 +58,7 @@ extern const char *sf_status_log_error(ErrorData *error);
 
 /* status_server.c */
 extern const SfStatusNumbers *sf_status_numbers(SfStatus *status);
-extern const char *sf_status_lock_remedy(void);
+extern const char *sf_status_lock_remedy(Oid table);
 extern void sf_status_node(SfStatus *status);
 extern void sf_status_lease(SfStatus *status);
 extern void sf_status_clock_sync(SfStatus *status);

@@ -36,6 +36,7 @@ old_ms(void)
 /* What there is in the table. */
 typedef struct Found
 {
+	Oid			locked;			/* the table, if others have locked it */
 	bool		exists;			/* the table */
 	List	   *rows;
 } Found;
@@ -44,8 +45,12 @@ static void
 look(void *arg)
 {
 	Found	   *found = arg;
-	Relation	table = sf_feed_open(AccessShareLock, ACL_NO_RIGHTS);
+	Relation	table;
 
+	found->locked = sf_feed_locked();
+	if (OidIsValid(found->locked))
+		return;
+	table = sf_feed_open(AccessShareLock, ACL_NO_RIGHTS);
 	found->exists = table != NULL;
 	if (table == NULL)
 		return;
@@ -242,6 +247,10 @@ sf_status_feed(SfStatus *status)
 					  psprintf("it cannot be read: %s", error->message),
 					  error->hint != NULL ?
 					  error->hint : sf_status_log_error(error));
+	else if (OidIsValid(found.locked))
+		sf_status_put(status, SF_STATUS_WARNING,
+					  "not looked at: another session has locked its table",
+					  sf_status_lock_remedy(found.locked));
 	else if (!found.exists && !RecoveryInProgress() && sf_feed_has_worker())
 		sf_status_put(status, SF_STATUS_WARNING,
 					  "there is no table \"snowflake_feed\", although snowflake.feed_databases has this database",

@@ -496,7 +496,8 @@ sf_status_drift(SfStatus *status)
 							   sf_timefmt_span(drift),
 							   waits ? "wait" : "are refused",
 							   sf_timefmt_show(next_ms)),
-					  sf_clock_behind_remedy(next_ms, waits ? SF_WAIT_REMEDY :
+					  waits ? sf_clock_wait_remedy(next_ms) :
+					  sf_clock_behind_remedy(next_ms,
 											 psprintf(SF_COUNTER_REMEDY,
 													  sf_check_step("mark"))));
 }
@@ -753,43 +754,56 @@ sf_status_databases(SfStatus *status)
 
 /* ---- the mark ---- */
 
-/* Ask who keeps others from the numbers; set the remedy. */
+/* A search for who has locked a table, or else the numbers. */
+typedef struct Locked
+{
+	Oid			table;			/* 0: the numbers */
+	char	   *remedy;
+} Locked;
+
+/* Ask who keeps others from it; set the remedy. */
 static void
 find_lock(void *arg)
 {
-	char	  **remedy = arg;
+	Locked	   *locked = arg;
+	Oid			type = OIDOID;
+	Datum		table = ObjectIdGetDatum(locked->table);
 	MemoryContext context = CurrentMemoryContext;
 	HeapTuple	row;
 	char	   *pid;
 	char	   *gid;
 
 	SPI_connect();
-	if (SPI_execute(SQL_LOCK, true, 1) == SPI_OK_SELECT && SPI_processed == 1)
+	if (SPI_execute_with_args(SQL_LOCK, 1, &type, &table, NULL, true,
+							  1) == SPI_OK_SELECT && SPI_processed == 1)
 	{
 		row = SPI_tuptable->vals[0];
 		pid = SPI_getvalue(row, SPI_tuptable->tupdesc, 1);
 		gid = SPI_getvalue(row, SPI_tuptable->tupdesc, 2);
-		*remedy = MemoryContextStrdup(context, pid != NULL ?
-									  psprintf("Wait until process %s has ended its transaction, or end that process: SELECT pg_catalog.pg_terminate_backend(%s);",
-											   pid, pid) :
-									  psprintf("The transaction is prepared. End it: ROLLBACK PREPARED %s;",
-											   sf_text_quote(gid)));
+		locked->remedy = MemoryContextStrdup(context, pid != NULL ?
+											 psprintf("Wait until process %s has ended its transaction, or end that process: SELECT pg_catalog.pg_terminate_backend(%s);",
+													  pid, pid) :
+											 psprintf("The transaction is prepared. End it: ROLLBACK PREPARED %s;",
+													  sf_text_quote(gid)));
 	}
 	SPI_finish();
 }
 
 /*
- * Return how to end the transaction that has locked a durable number, or waits
- * for such a lock before all others.
+ * Return how to end the transaction that has locked a table, or with 0 a
+ * durable number; or the one for which such a lock waits before all others.
  */
 const char *
-sf_status_lock_remedy(void)
+sf_status_lock_remedy(Oid table)
 {
-	char	   *remedy = psprintf("That transaction has just ended. Run again: SELECT * FROM %s.snowflake_status();",
-								  sf_extschema());
-	ErrorData  *error = sf_status_try(find_lock, &remedy);
+	Locked		locked = {
+		.table = table,
+		.remedy = psprintf("That transaction has just ended. Run again: SELECT * FROM %s.snowflake_status();",
+						   sf_extschema())
+	};
+	ErrorData  *error = sf_status_try(find_lock, &locked);
 
-	return error == NULL ? remedy : sf_status_log_error(error);
+	return error == NULL ? locked.remedy : sf_status_log_error(error);
 }
 
 static void
@@ -797,13 +811,23 @@ read_numbers(void *arg)
 {
 	SfStatusNumbers *numbers = arg;
 	SfDurableMark mark;
+	XLogRecPtr	lsn;
+	int64		found;
 
 	sf_durable_numbers_find(NULL);
 	numbers->locked = !sf_durable_numbers_read(&numbers->read,
 											   SF_DURABLE_PASS) ||
 		!sf_durable_mark_open(&mark, SF_DURABLE_PASS);
-	if (!numbers->locked)
-		sf_durable_mark_close(&mark);
+	if (numbers->locked)
+		return;
+	if (sf_shmem != NULL)
+	{
+		found = sf_durable_mark_lock(&mark, &lsn);
+		numbers->floor_ms = sf_mark_floor(&mark, found,
+										  sf_db_slot_published_mark());
+		sf_durable_mark_unlock(&mark);
+	}
+	sf_durable_mark_close(&mark);
 }
 
 /*
@@ -829,7 +853,7 @@ sf_status_numbers(SfStatus *status)
 	else if (numbers->locked)
 	{
 		numbers->problem = "not looked at: another session has locked its sequence";
-		numbers->remedy = sf_status_lock_remedy();
+		numbers->remedy = sf_status_lock_remedy(InvalidOid);
 	}
 	return numbers;
 }
@@ -862,9 +886,10 @@ put_no_mark(SfStatus *status, bool recorded)
 
 /* Report the mark, published and in its sequence. */
 static void
-put_known_mark(SfStatus *status, const SfDurableNumbers *read,
+put_known_mark(SfStatus *status, const SfStatusNumbers *numbers,
 			   int64 published)
 {
+	const SfDurableNumbers *read = &numbers->read;
 	int64		value = read->value[SF_DURABLE_MARK];
 	int64		reserve = sf_settings_lead_ms();
 	int64		mark_ms = Max(value, published);
@@ -881,9 +906,15 @@ put_known_mark(SfStatus *status, const SfDurableNumbers *read,
 					  psprintf("%s, and before all IDs: it was lost, for example by setval()",
 							   found),
 					  psprintf(SF_RECOVER_REMEDY, sf_extschema()));
+	else if (published == 0 && ahead <= reserve &&
+			 numbers->floor_ms - sf_clock_wall_ms() > sf_max_clock_wait)
+		sf_status_put(status, SF_STATUS_ERROR,
+					  psprintf("%s: calls are refused until %s", found,
+							   sf_timefmt_show(numbers->floor_ms)),
+					  sf_clock_wait_remedy(numbers->floor_ms));
 	else if (ahead > reserve && ahead <= reserve + sf_max_clock_wait)
 		sf_status_put(status, SF_STATUS_WARNING, found,
-					  sf_clock_behind_remedy(mark_ms, SF_WAIT_REMEDY));
+					  sf_clock_wait_remedy(mark_ms));
 	else if (ahead > reserve)
 		sf_status_put(status, SF_STATUS_ERROR, found,
 					  sf_clock_behind_remedy(mark_ms, published >= value ?
@@ -913,7 +944,7 @@ sf_status_mark(SfStatus *status)
 	else if (value[SF_DURABLE_MARK] == 0 && published == 0)
 		put_no_mark(status, value[SF_DURABLE_LAYOUT] != 0);
 	else
-		put_known_mark(status, &numbers->read, published);
+		put_known_mark(status, numbers, published);
 }
 
 /* ---- the config record ---- */

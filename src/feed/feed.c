@@ -61,6 +61,7 @@
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
+#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -233,6 +234,20 @@ sf_feed_open(LOCKMODE lock, AclMode rights)
 				 errhint("Run as its owner: ALTER TABLE %s." TABLE " RENAME TO " TABLE "_old; SELECT %s.snowflake_create_feed();",
 						 sf_extschema(), sf_extschema())));
 	return table;
+}
+
+/*
+ * Return the table if another session has locked it, so that a reader waits.
+ * Otherwise keep a reader's lock.
+ */
+Oid
+sf_feed_locked(void)
+{
+	Oid			table = find_table();
+
+	return !OidIsValid(table) ||
+		ConditionalLockRelationOid(table, AccessShareLock) ?
+		InvalidOid : table;
 }
 
 /* Open the table for these rights, or throw SQLSTATE 55000, 42501. */
@@ -948,11 +963,10 @@ typedef struct Question
 {
 	int64		code;			/* of the layout */
 	int64		epoch_ms;
+	uint64		running;		/* sf_horizon_hash_running() */
 	LocalTransactionId lxid;
 	TransactionId xmin;
 	TransactionId xmax;
-	uint32		xcnt;
-	int32		subxcnt;
 	CommandId	command;
 	SubTransactionId subtransaction;
 	Oid			user;
@@ -1000,8 +1014,7 @@ least_horizon(const SfLayout *layout)
 	question.lxid = sf_my_lxid();
 	question.xmin = snapshot->xmin;
 	question.xmax = snapshot->xmax;
-	question.xcnt = snapshot->xcnt;
-	question.subxcnt = snapshot->subxcnt;
+	question.running = sf_horizon_hash_running(snapshot);
 	question.command = snapshot->curcid;
 	question.subtransaction = GetCurrentSubTransactionId();
 	question.user = GetUserId();

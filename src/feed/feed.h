@@ -40,6 +40,7 @@ typedef struct SfFeedRow
  */
 #define SF_FEED_WRITE_LOCK	ShareUpdateExclusiveLock
 
+extern Oid	sf_feed_locked(void);
 extern Relation sf_feed_open(LOCKMODE lock, AclMode rights);
 extern List *sf_feed_rows(Relation table);
 extern char *sf_feed_show_server(const SfFeedRow *row);

@@ -225,17 +225,32 @@ find_prepared(const Prepared *list, int count, TransactionId xid)
 
 /* ---- the horizon ---- */
 
+/*
+ * Tell snapshots of one transaction apart, together with xmin and xmax.  The
+ * number of running transactions would not do: while one is prepared, and
+ * waits for a synchronous standby, a snapshot has its ID twice.
+ */
+uint64
+sf_horizon_hash_running(Snapshot snapshot)
+{
+	bool		standby = snapshot->takenDuringRecovery;
+
+	/* a standby has all of them in the other array */
+	return hash_bytes_extended((unsigned char *)
+							   (standby ? snapshot->subxip : snapshot->xip),
+							   (standby ? snapshot->subxcnt : snapshot->xcnt) *
+							   sizeof(TransactionId), 0);
+}
+
 #define NRANGES		(SF_PENDING_RANGES + SF_OVERFLOW_RANGES)
 
 /*
  * The key of a kept answer, without padding.  The first three members tell a
- * transaction's snapshots apart.  The number of running transactions would not
- * do: while one is prepared, and waits for a synchronous standby, a snapshot
- * has its ID twice.
+ * transaction's snapshots apart.
  */
 typedef struct Question
 {
-	uint64		running;		/* hash of the IDs of running transactions */
+	uint64		running;		/* sf_horizon_hash_running() */
 	TransactionId xmin;
 	TransactionId xmax;
 	int32		shard;			/* or SF_NO_SHARD */
@@ -609,9 +624,7 @@ ask(int shard, int slot, const SfLayout *layout,
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	Question	question = {
-		.running = hash_bytes_extended((unsigned char *) snapshot->xip,
-									   snapshot->xcnt * sizeof(TransactionId),
-									   0),
+		.running = sf_horizon_hash_running(snapshot),
 		.xmin = snapshot->xmin, .xmax = snapshot->xmax,
 		.shard = shard, .slot = slot
 	};

@@ -165,6 +165,14 @@ sf_clock_behind_remedy(int64 next_ms, const char *more)
 					sf_timefmt_show(next_ms), more);
 }
 
+/* Return the same for a delay that is no longer than a crash makes it. */
+char *
+sf_clock_wait_remedy(int64 next_ms)
+{
+	return psprintf("If the clock is right, wait until it reaches %s: after a crash that takes at most snowflake.reserve, or ten ticks of the layout. If it is wrong, correct it.",
+					sf_timefmt_show(next_ms));
+}
+
 /* Throw an error if a jump of the clock would prevent an extension now. */
 void
 sf_clock_jump_check(void)

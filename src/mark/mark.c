@@ -114,8 +114,6 @@ static void attach(int64 need_ms);
 static void update(SfDatabase *slot, int64 need_ms, int flags);
 static void reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 					  int flags, Outcome *outcome);
-static int64 floor_of(const SfDurableMark *number, int64 found,
-					  int64 published);
 static XLogRecPtr give_up(SfDatabase *slot, SfDurableMark *number,
 						  int64 published);
 static void refuse_mark(const Outcome *outcome);
@@ -263,15 +261,19 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 	require_postmaster();		/* before this writes into its directory */
 	outcome->loaded = published == 0;
 	found = sf_durable_mark_lock(number, &lsn);
-	floor = floor_of(number, found, published);
+	floor = sf_mark_floor(number, found, published);
 	outcome->found_ms = floor;
 	outcome->behind = floor > outcome->clock.now_ms + sf_max_clock_wait;
 	if (outcome->behind && found < published)
 		XLogFlush(give_up(slot, number, published));
 
-	/* a clock that has not jumped is the one to compare later ones with */
-	if (extend || published == 0)
-		sf_clock_jump_judge(&outcome->clock, !outcome->behind);
+	/*
+	 * A clock that has not jumped is the one to compare later ones with.  By
+	 * one that has jumped, a mark that was restored may seem to be near.
+	 */
+	if (extend || found != published || published == 0)
+		sf_clock_jump_judge(&outcome->clock, !outcome->behind &&
+							(extend || published == 0));
 	if (outcome->behind || outcome->clock.jumped)
 	{
 		sf_durable_mark_unlock(number);
@@ -313,8 +315,8 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
  * that was found and the published one, or REACHED.  If the shutdown file
  * names the life of the mark's stamp, no ID reached the file's time.
  */
-static int64
-floor_of(const SfDurableMark *number, int64 found, int64 published)
+int64
+sf_mark_floor(const SfDurableMark *number, int64 found, int64 published)
 {
 	if (found == published && published != 0)
 		return REACHED;
@@ -370,7 +372,9 @@ refuse_mark(const Outcome *outcome)
 			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %s.",
 					   sf_timefmt_show(outcome->found_ms),
 					   sf_timefmt_span(sf_max_clock_wait)),
-			 errhint("%s",
+			 errhint("%s", outcome->found_ms - outcome->clock.now_ms <=
+					 sf_settings_lead_ms() ?
+					 sf_clock_wait_remedy(outcome->found_ms) :
 					 sf_clock_behind_remedy(outcome->found_ms,
 											sf_clock_jump_mark_remedy()))));
 }

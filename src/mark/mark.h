@@ -180,10 +180,6 @@ extern void sf_db_slot_unlock(SfDatabase *slot);
 #define SF_START_TIMEKEEPER \
 	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container%s."
 
-/* How to wait for the clock, where that is not long. */
-#define SF_WAIT_REMEDY \
-	"If the clock is right, wait: after a crash this takes at most snowflake.reserve."
-
 /* How to lower a mark that is too far ahead. */
 #define SF_RESET_MARK \
 	"stop all clients, and run as a superuser, with the time that date -u prints on another machine: SELECT * FROM %s.snowflake_reset_mark(timestamp with time zone 'TIME');"
@@ -216,10 +212,13 @@ extern void sf_clock_jump_check(void);
 extern bool sf_clock_jump_accept(void);
 extern const char *sf_clock_jump_mark_remedy(void);
 extern char *sf_clock_behind_remedy(int64 next_ms, const char *more);
+extern char *sf_clock_wait_remedy(int64 next_ms);
 extern bool sf_clock_sync_check(bool may_throw);
 
 /* mark.c, for a server that takes over another one's numbers */
 extern void sf_mark_raise_counters(int64 floor_ms);
+extern int64 sf_mark_floor(const SfDurableMark *number, int64 found,
+						   int64 published);
 
 /* config_record.c */
 extern bool sf_config_record_exists(const SfDurableNumbers *numbers);

@@ -552,7 +552,7 @@ define_limits(void)
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_clock_wait",
 							"How long a call may sleep for the wall clock before it fails.",
-							"If this is less than snowflake.reserve, calls fail for up to that long after a crash.",
+							"If this is less than snowflake.reserve, or than ten ticks of the layout, calls fail for up to that long after a crash.",
 							&sf_max_clock_wait, 3000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_clock_jump",

@@ -345,7 +345,7 @@ inline sf_mark_raise_counters(position)
  * mark itself, or the shutdown file's time if the file names the life of the
  * stamp.
  */
-#define floor_of(stamp, found) \
+#define sf_mark_floor(stamp, found) \
 	(stamp != 0 && stamp == shutdown_life -> MIN(found, shutdown_ms) : found)
 
 #ifdef NO_MAX_ON_LOAD
@@ -364,7 +364,7 @@ inline reconcile_number()
 {
 	sf_clock_wall_ms(now);
 	found = VALUE(reg[d]);
-	floor = (mark[d] == 0 -> floor_of(STAMP(reg[d]), found) : found);
+	floor = (mark[d] == 0 -> sf_mark_floor(STAMP(reg[d]), found) : found);
 	if
 	:: found > mark[d] && floor > now + WAIT ->
 		floor = 0;

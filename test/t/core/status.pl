@@ -702,6 +702,22 @@ $dropper->quit;
 says($node, 'mark', 'warning', qr/not looked at: .*locked.*\|The transaction is prepared\. End it: ROLLBACK PREPARED 'gone';$/,
 	'also if it is prepared', as => q{SET search_path = snowflake_state, public; SET lock_timeout = '1s';});
 query($node, "ROLLBACK PREPARED 'gone'");
+# a reader of the mark holds up DDL, and so all others: it is the one to be ended
+my $reading = begin_session($node, q{BEGIN; SELECT pg_sequence_last_value('snowflake_state.snowflake_mark')});
+my $reader = query($node, q{SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'});
+my $altering = $node->background_psql('postgres', on_error_stop => 0);
+$altering->query_until(qr/altering/, "\\echo altering\nALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER;\n");
+$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE relation = 'snowflake_state.snowflake_mark'::regclass AND NOT granted}) or die;
+says($node, 'mark', 'warning', qr/not looked at: .*locked.*\|.*SELECT pg_catalog.pg_terminate_backend\($reader\);$/, 'nor is one for which DDL waits');
+$reading->query_safe('ROLLBACK');
+$_->quit foreach $altering, $reading;
+query($node, 'SELECT snowflake_create_feed()');
+my $feeding = begin_session($node, 'BEGIN; LOCK TABLE snowflake_feed');
+my $feeder = query($node, q{SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'});
+says($node, 'feed', 'warning', qr/not looked at: another session has locked its table\|.*SELECT pg_catalog.pg_terminate_backend\($feeder\);$/, 'nor is the feed waited for');
+$feeding->query_safe('ROLLBACK');
+$feeding->quit;
+query($node, 'DROP TABLE snowflake_feed');
 query($node, "CREATE TABLE bystander (); BEGIN; LOCK TABLE bystander; PREPARE TRANSACTION 'bystander'");
 is(complaints($node), '', 'and no prepared one that has nothing to do with it');
 query($node, "ROLLBACK PREPARED 'bystander'; DROP TABLE bystander");
@@ -790,6 +806,14 @@ foreach my $check ('warn', 'error')
 }
 
 # ---- no node id; layouts near their end; capacity ----
+
+# After a crash the mark lies ahead of the clock, here for longer than a call waits.
+my $crashed = start_server('crashed', "snowflake.reserve = '60s'", 'restart_after_crash = on');
+query($crashed, $next);
+crash($crashed, 'walwriter');
+says($crashed, 'mark', 'error', qr/not loaded; .*: calls are refused until .*\|If the clock is right, wait until it reaches .*: after a crash that takes at most/, 'after a crash');
+refused($crashed, $next, '58000', qr/wall clock is \d+ s behind the mark.*\nHINT:  If the clock is right, wait until it reaches /s, 'as calls say');
+$crashed->stop;
 
 my $end = start_server('ending', "snowflake.node_id = ''");
 says($end, 'node id', 'error', qr/node_id is not set.*\|If the other servers have a snowflake.registry, set the same one here, and restart this server\. Otherwise choose a number that no other server has, and add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_catalog\.pg_reload_conf\(\);$/, 'none');

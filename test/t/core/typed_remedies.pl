@@ -102,12 +102,22 @@ sub wait_as_told
 
 sub set_behind { insert_rows(); set_clock($node, -3600); answer($node, $next) }
 
-my @wait = (only => qr/^$/, hands => [ qr/IDs resume when the clock reaches (?:the mark|that time|[-\d]+ [:.\d]+\+00)/ => \&wait_as_told ]);
+my @wait = (only => qr/^$/, hands => [ qr/(?:IDs resume when the clock|wait until it) reaches (?:the mark|that time|[-\d]+ [:.\d]+\+00)/ => \&wait_as_told ]);
 
 situation('a clock that is behind', \&set_behind, @wait);
 go_back();
 situation('a clock that is behind, as a check says it', \&set_behind, @wait, check => 'drift',
 	types => 'clock_trust.c: If the clock is right now, and was wrong before');
+go_back();
+
+# here a crash leaves the mark further ahead than a call waits
+situation('a mark after a crash', sub {
+	alter_system($node, q{SET snowflake.reserve = '60s'});
+	insert_rows();
+	lose_power($node);
+	start_by_clock($node, $node->basedir . '/clock');
+}, @wait, types => 'clock_trust.c: If the clock is right, wait');
+alter_system($node, 'RESET snowflake.reserve');
 go_back();
 
 # a server that has restarted knows only the mark
