@@ -226,15 +226,17 @@ $b->query_safe('COMMIT');
 delivers(undef, '1 2' . ' 3' x 100, '... and for others until it ends');
 
 # The one that is being prepared waits for its standby, and a snapshot has its transaction ID
-# twice: as many as before, when another has ended.
+# twice: as many as before, when another has ended. Here that one lowers the feed, too.
+query($node, 'SELECT snowflake_create_feed(); SELECT snowflake_publish_horizon()');
 anew();
 $a->query_safe('BEGIN; SET LOCAL client_min_messages = error;
 	SET LOCAL synchronous_commit = on; INSERT INTO other VALUES (1)');
-$b->query_safe('BEGIN; ' . insert(1));
+$b->query_safe('BEGIN; ' . insert(1) . '; UPDATE snowflake_feed SET horizon = horizon - 1000');
 query($node, insert(2));
 # the planner does not ask
 $c->query_safe(q{BEGIN; DECLARE held CURSOR FOR
 	SELECT string_agg(c::text, ' ' ORDER BY id) FILTER (WHERE id < snowflake_horizon()) FROM t});
+my $published = $c->query_safe('SELECT snowflake_feed_horizon()');
 $a->query_until(qr/begun/, "\\echo begun\nPREPARE TRANSACTION 'waits';\n");
 wait_until { query($node, q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'}) }
   'nobody waits for a synchronous standby';
@@ -242,6 +244,7 @@ $b->query_safe('COMMIT');
 $c->query_safe('SELECT snowflake_horizon()');
 is($c->query_safe('FETCH held'), '',
 	'a cursor does not get the answer of a later snapshot with as many transaction IDs');
+is($c->query_safe('SELECT snowflake_feed_horizon()'), $published - 1000, '... nor does a statement get the feed of an older one');
 $c->query_safe('COMMIT');
 query($node, q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'});
 $a->query(q{ROLLBACK PREPARED 'waits'});
