@@ -238,7 +238,8 @@ sf_horizon_hash_running(Snapshot snapshot)
 	/* a standby has all of them in the other array */
 	return hash_bytes_extended((unsigned char *)
 							   (standby ? snapshot->subxip : snapshot->xip),
-							   (standby ? snapshot->subxcnt : snapshot->xcnt) *
+							   (standby ? (uint32) snapshot->subxcnt :
+								snapshot->xcnt) *
 							   sizeof(TransactionId), 0);
 }
 
