@@ -391,7 +391,7 @@ sub refused_behind
 	my $behind = 'SELECT last_value - extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_state.snowflake_mark';
 	my $most = query($node, $behind, %options);
 	my $err = refused($node, $sql, '58000',
-		qr/wall clock is [\w ]+ behind the mark of this database.*HINT:  Correct the server's clock\. IDs resume when the clock reaches \d{4}-.*/s,
+		qr/wall clock is [\w ]+ behind the mark of this database.*HINT:  (?:Correct the server's clock\. IDs resume when the clock|If the clock is right, wait until it) reaches \d{4}-.*/s,
 		$name, %options);
 	my $least = query($node, $behind, %options);
 	my ($said) = $err =~ /wall clock is ([\w ]+) behind/;
