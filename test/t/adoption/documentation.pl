@@ -346,7 +346,8 @@ sub plain
 {
 	my ($text, $shape) = @_;
 
-	$text =~ s/\d+/0/g, $text =~ s/-+/-/g, $text =~ s/ +/ /g if $shape;
+	# the server leaves out a fraction of a second that is 0
+	$text =~ s/\d+(?:\.\d+)?/0/g, $text =~ s/-+/-/g, $text =~ s/ +/ /g if $shape;
 	$text =~ s/^\(\d+ rows?\)$//mg;
 	$text =~ s/[ \t]+$//mg;
 	$text =~ s/^\n+|\n+\z//g;
