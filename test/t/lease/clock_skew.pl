@@ -105,7 +105,7 @@ foreach (
 	my ($name, $pattern) = @$_;
 
 	start_node($name);
-	wait_for_lease($node{$name}, 'problem IS NOT NULL');
+	wait_for_lease($node{$name}, q{problem ~ 'wall clock'});
 	refused($node{$name}, $next, '55000', $pattern, "$name: no slot, and it is said why");
 }
 is(query($registry, 'SELECT count(*) FROM snowflake_registry.slots()'), '0', 'none was claimed');
