@@ -173,10 +173,12 @@ sub type_thing
 	if ($kind eq 'shell')
 	{
 		# each command may ask for a password, and may have it confirmed
-		my $in = ($how->{given}{PASSWORD} // '') . "\n";
+		# a file, since a pipe breaks if the command ends without a look at it
+		my $in = PostgreSQL::Test::Utils::tempdir_short() . '/in';
+		append_to_file($in, (($how->{given}{PASSWORD} // '') . "\n") x 9);
 		my ($said, $err) = ('', '');
 		local @ENV{qw(ETCDCTL_API ETCDCTL_DIAL_TIMEOUT ETCDCTL_COMMAND_TIMEOUT)} = (3, '60s', '60s');
-		my $status = IPC::Run::run([ 'bash', '-c', $typed ], '<', \($in x 9), '>', \$said, '2>', \$err,
+		my $status = IPC::Run::run([ 'bash', '-c', $typed ], '<', $in, '>', \$said, '2>', \$err,
 			init => sub { chdir $node->data_dir if $text =~ /\bIn the data directory, run / });
 		return ($status, $said, $err, $typed);
 	}
