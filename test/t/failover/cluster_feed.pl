@@ -48,7 +48,8 @@ my %scripts = (
 		INSERT INTO t (c) SELECT generate_series(1, 1000);
 		COMMIT;
 	});
-my @pgbench = (qw(pgbench -n -j 1 -T 36000 -c), $rows > 100_000 ? 8 : 4);
+# in the suite other tests need the processors, too
+my @pgbench = (qw(pgbench -n -j 1 -T 36000 -c), $rows > 100_000 ? 8 : (4, '-R', 100));
 foreach my $script (sort keys %scripts)
 {
 	my ($name, $weight) = split /@/, $script;
