@@ -431,6 +431,20 @@ note_taken(const Source *source, const SfPositionRange *range)
 }
 
 /*
+ * Return false if the node of a right that this session has read is not this
+ * server's any more.  Throws SQLSTATE 55000 if another server has taken it, as
+ * a status may have found since.
+ */
+static inline bool
+has_node_still(const Source *source)
+{
+	uint64		word = is_node(source) ? source->right->word : 0;
+
+	return word == 0 || !sf_identity_has_rival() ||
+		sf_identity_require(sf_server_number_of(sf_settings_node_of(word)));
+}
+
+/*
  * Take up to "want" positions, at least one, removing all obstacles.  A
  * transaction's first call comes here.
  */
@@ -453,7 +467,8 @@ take_past_obstacles(Source source, int64 want)
 		int64		now = is_first || cleared ?
 			sf_clock_read_anew() : sf_clock_tick_ms();
 
-		if (enter_source(&source, now) &&
+		if ((!is_first || has_node_still(&source)) &&
+			enter_source(&source, now) &&
 			try_take(source, want, now, sequence_start(source.layout), &taken))
 			break;
 		if (!is_node(&source))	/* its counter may be closed */

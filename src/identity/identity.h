@@ -49,6 +49,13 @@ sf_identity_require(SfServerNumber node)
 		sf_identity_require_slowly(node);
 }
 
+/* Return true if another server was seen that had this server's node. */
+static inline bool
+sf_identity_has_rival(void)
+{
+	return (pg_atomic_read_u64(&sf_shmem->identity.node) & SF_NODE_SEEN) != 0;
+}
+
 static inline void
 sf_identity_require_shard(uint32 shard)
 {
