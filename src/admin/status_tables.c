@@ -411,8 +411,9 @@ sf_status_subscriptions(SfStatus *status)
 			  "get rows from a subscription that fails",
 			  &names, columns->n, columns->hidden,
 			  names.n == 0 ? NULL :
-			  psprintf("If the server's log names a unique constraint or index (SQLSTATE 23505), run on both servers: SHOW snowflake.node_id; If these differ, the row may be here already: do not renumber. If they are equal, set another here, and run: SELECT pg_catalog.pg_reload_conf(); Then, as the table's owner, with the ID in the log: SELECT * FROM %s.snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
-					   sf_extschema(), arguments_of(names.one)));
+			  psprintf("If the server's log names a unique constraint or index (SQLSTATE 23505), run on both servers: SELECT node_id FROM %s.pg_stat_snowflake; If these differ, the row may be here already: do not renumber. If equal, set another here, and run: SELECT pg_catalog.pg_reload_conf(); Then, as the table's owner, with the ID in the log: SELECT * FROM %s.snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
+					   sf_extschema(), sf_extschema(),
+					   arguments_of(names.one)));
 }
 
 /* ---- partitions that come to an end ---- */

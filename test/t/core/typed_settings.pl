@@ -152,8 +152,8 @@ follow('a publisher with the same number', sub {
 	$node->poll_query_until('postgres', "SELECT status = 'ok' $row") if $tries++ >= 3;
 	return query($node, "SELECT remedy $row");
 }, owner => 'clerk', given => { ID => $twin }, types => q{If the server's log names a unique constraint or index (SQLSTATE 23505)},
-	says => qr/run on both servers: SHOW snowflake\.node_id; If these differ, the row may be here already: do not renumber\./,
-	hands => [ qr/If they are equal, set another here/ => sub { $node->append_conf('postgresql.conf', "snowflake.node_id = '2'") } ]);
+	says => qr/run on both servers: SELECT node_id FROM [\w"]+\.pg_stat_snowflake; If these differ, the row may be here already: do not renumber\./,
+	hands => [ qr/If equal, set another here/ => sub { $node->append_conf('postgresql.conf', "snowflake.node_id = '2'") } ]);
 is(query($node, 'SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE snowflake_node(id) = 2) FROM arrivals'), '2|2|1',
 	'a publisher with the same number: its row has come, and no ID is there twice');
 query($node, 'DROP SUBSCRIPTION arriving');
