@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * counter.h
- *	  The compare-and-swap on a counter: its only writer, which only increases
- *	  it.
+ *	  The compare-and-swap on a counter, which only increases its position.
  *
  * A counter holds the last position issued: time and sequence as one number,
  * (tick << sequence bits) | sequence.  Each value is larger than the one it
