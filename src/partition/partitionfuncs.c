@@ -546,10 +546,18 @@ require_present(Relation parent, const Request *request,
 					 request->given)));
 }
 
+static int64
+first_id_of_second_day(const SfLayout *layout)
+{
+	return sf_layout_min_id(layout, layout->epoch_tick +
+							USECS_PER_DAY / 1000 / layout->tick_ms);
+}
+
 /*
  * Return the partitions whose IDs were all made before a time.  A partition
- * that begins below 0, or with MINVALUE, is for keys that no layout has made:
- * their time is unknown.
+ * that begins below 0, or with MINVALUE, is for keys that no layout has made,
+ * and so is one that ends within the layout's first day, as those of a
+ * sequence do before a conversion: their time is unknown.
  */
 static List *
 find_old(Relation parent, const Request *request)
@@ -559,13 +567,18 @@ find_old(Relation parent, const Request *request)
 	Oid			default_relid;
 	SfIdSpan   *spans = sf_id_span_read(parent, &count, &default_relid);
 	int64		end = sf_id_span_first_id(request->layout, request->until);
+	int64		first = first_id_of_second_day(request->layout);
+	bool		seem_old = false;
 
 	for (int i = 0; i < count; i++)
 	{
-		if (spans[i].first >= 0 && spans[i].last < end)
+		if (spans[i].first < 0 || spans[i].last >= end)
+			continue;
+		seem_old = true;
+		if (spans[i].last >= first)
 			old = lappend(old, &spans[i]);
 	}
-	if (old != NIL)
+	if (seem_old)
 		require_present(parent, request, spans, count);
 	return old;
 }

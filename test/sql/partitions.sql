@@ -341,32 +341,42 @@ SELECT count(*) FROM snowflake_drop_partitions('recent', now());
 -- name
 CREATE TABLE tree (id bigint DEFAULT snowflake_nextval(), region text) PARTITION BY RANGE (id);
 CREATE TABLE tree_now PARTITION OF tree FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
-CREATE TABLE tree_old PARTITION OF tree FOR VALUES FROM (0) TO (1000) PARTITION BY LIST (region);
+CREATE TABLE tree_old PARTITION OF tree FOR VALUES FROM (0) TO (400000000000000) PARTITION BY LIST (region);
 CREATE TABLE tree_old_eu PARTITION OF tree_old FOR VALUES IN ('eu');
 CREATE TABLE tree_old_us PARTITION OF tree_old FOR VALUES IN ('us') PARTITION BY RANGE (id);
-CREATE TABLE tree_old_us_1 PARTITION OF tree_old_us FOR VALUES FROM (0) TO (500);
+CREATE TABLE tree_old_us_1 PARTITION OF tree_old_us FOR VALUES FROM (0) TO (200000000000000);
 CREATE SCHEMA "Old, ""parts""";
-CREATE TABLE "Old, ""parts"""."Tree; 2" PARTITION OF tree FOR VALUES FROM (1000) TO (2000);
+CREATE TABLE "Old, ""parts"""."Tree; 2" PARTITION OF tree FOR VALUES FROM (400000000000000) TO (800000000000000);
 SELECT snowflake_drop_partitions('tree', '2024-02-01');
 SELECT count(*) FROM pg_class WHERE relname ~ '^tree_old' OR relname = 'Tree; 2';
 DROP SCHEMA "Old, ""parts""";
 
+-- keys of a sequence, from before a conversion, have no time
+CREATE TABLE serials (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+CREATE TABLE serials_1 PARTITION OF serials FOR VALUES FROM (0) TO (1000000);
+CREATE TABLE serials_2 PARTITION OF serials FOR VALUES FROM (1000000) TO (362387865600000);
+CREATE TABLE serials_3 PARTITION OF serials FOR VALUES FROM (362387865600000) TO (362387865600001);
+CREATE TABLE serials_now PARTITION OF serials FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
+SELECT snowflake_min_id('2024-01-02+00') AS second_day;
+SELECT snowflake_drop_partitions('serials', now() - interval '1 year');
+SELECT partition FROM snowflake_partitions('serials');
+
 -- foreign tables: only the local table is dropped
 CREATE FOREIGN DATA WRAPPER nowhere;
 CREATE SERVER nowhere FOREIGN DATA WRAPPER nowhere;
-CREATE FOREIGN TABLE tree_far PARTITION OF tree FOR VALUES FROM (0) TO (1000) SERVER nowhere;
+CREATE FOREIGN TABLE tree_far PARTITION OF tree FOR VALUES FROM (0) TO (400000000000000) SERVER nowhere;
 SELECT snowflake_drop_partitions('tree', '2024-02-01');
 SELECT count(*) FROM pg_class WHERE relname = 'tree_far';
 DROP FOREIGN DATA WRAPPER nowhere CASCADE;
 
 -- rows that other tables refer to, and objects that depend on a partition
 CREATE TABLE paid (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
-CREATE TABLE paid_1 PARTITION OF paid FOR VALUES FROM (0) TO (1000);
-CREATE TABLE paid_2 PARTITION OF paid FOR VALUES FROM (1000) TO (2000);
+CREATE TABLE paid_1 PARTITION OF paid FOR VALUES FROM (0) TO (400000000000000);
+CREATE TABLE paid_2 PARTITION OF paid FOR VALUES FROM (400000000000000) TO (800000000000000);
 CREATE TABLE paid_now PARTITION OF paid FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
 CREATE TABLE receipt (paid bigint REFERENCES paid);
-INSERT INTO paid VALUES (1), (1001);
-INSERT INTO receipt VALUES (1001);
+INSERT INTO paid VALUES (1), (400000000000001);
+INSERT INTO receipt VALUES (400000000000001);
 \set VERBOSITY sqlstate
 SELECT snowflake_drop_partitions('paid', '2024-02-01');
 \set VERBOSITY default
@@ -383,8 +393,8 @@ DROP TABLE receipt;
 CREATE SCHEMA theirs;
 GRANT USAGE ON SCHEMA theirs TO snowflake_owner, snowflake_other;
 CREATE TABLE theirs.days (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
-CREATE TABLE theirs.days_1 PARTITION OF theirs.days FOR VALUES FROM (0) TO (1000);
-CREATE TABLE theirs.days_2 PARTITION OF theirs.days FOR VALUES FROM (1000) TO (2000);
+CREATE TABLE theirs.days_1 PARTITION OF theirs.days FOR VALUES FROM (0) TO (400000000000000);
+CREATE TABLE theirs.days_2 PARTITION OF theirs.days FOR VALUES FROM (400000000000000) TO (800000000000000);
 CREATE TABLE theirs.days_now PARTITION OF theirs.days FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
 GRANT ALL ON theirs.days TO snowflake_other;
 ALTER TABLE theirs.days OWNER TO snowflake_owner;
@@ -458,15 +468,15 @@ SELECT count(*) FROM guessed;
 CREATE TABLE top (id bigint DEFAULT js_id(), region text) PARTITION BY LIST (region);
 CREATE TABLE below (region text, id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
 ALTER TABLE top ATTACH PARTITION below FOR VALUES IN ('eu');
-CREATE TABLE below_1 PARTITION OF below FOR VALUES FROM (0) TO (1000);
-CREATE TABLE below_rest PARTITION OF below FOR VALUES FROM (1000) TO (MAXVALUE);
+CREATE TABLE below_1 PARTITION OF below FOR VALUES FROM (0) TO (400000000000);
+CREATE TABLE below_rest PARTITION OF below FOR VALUES FROM (400000000000) TO (MAXVALUE);
 \set VERBOSITY terse
 SELECT snowflake_drop_partitions('below', '2026-01-01');
 ALTER TABLE ONLY top ALTER id SET DEFAULT snowflake_nextval('java' || 'script');
 \set VERBOSITY default
 SELECT * FROM snowflake_partitions('below');
 ALTER TABLE ONLY top ALTER id SET DEFAULT snowflake_nextval('javascript');
-SELECT from_id, from_time = snowflake_timestamp(1000, 'javascript') AS read FROM snowflake_partitions('below') WHERE from_id > 0;
+SELECT from_id, from_time = snowflake_timestamp(400000000000, 'javascript') AS read FROM snowflake_partitions('below') WHERE from_id > 0;
 SELECT snowflake_drop_partitions('below', '2026-01-01');
 DROP TABLE top;
 -- a layout that cannot be told: the rows could look older than they are

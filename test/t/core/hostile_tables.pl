@@ -90,7 +90,7 @@ is(caught($node), 0, 'nothing is run by a new partition');
 # The server looks for rows that refer to the partition. Planning that query runs the
 # owner's code.
 query($node, q{SET ROLE mallory;
-	CREATE TABLE m.old PARTITION OF m.days FOR VALUES FROM (1000) TO (2000);
+	CREATE TABLE m.old PARTITION OF m.days FOR VALUES FROM (1000) TO (400000000000000);
 	INSERT INTO m.days (id, x) VALUES (1001, 1);
 	CREATE TABLE m.referring (day bigint REFERENCES m.days, x integer, CHECK (m.evil(1) AND x > 0));
 	CREATE INDEX ON m.referring (day) WHERE m.evil(1);
@@ -108,17 +108,17 @@ is(query($node, q{SELECT current_user = session_user AND current_setting('is_sup
 sub partitioned
 {
 	query($node, q{CREATE TABLE public.days (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
-		CREATE TABLE public.old PARTITION OF days FOR VALUES FROM (1000) TO (2000);
-		CREATE TABLE public.other PARTITION OF days FOR VALUES FROM (2000) TO (MAXVALUE);
+		CREATE TABLE public.old PARTITION OF days FOR VALUES FROM (1000) TO (400000000000000);
+		CREATE TABLE public.other PARTITION OF days FOR VALUES FROM (400000000000000) TO (MAXVALUE);
 		GRANT REFERENCES ON days TO mallory; GRANT CREATE ON SCHEMA public TO mallory;
-		INSERT INTO days VALUES (1001), (2001)});
+		INSERT INTO days VALUES (1001), (400000000000001)});
 }
 
 my %beside = (
 	'a table that refers to them' => 'SET ROLE mallory; CREATE TABLE m.refers (day bigint REFERENCES public.days);'
-	  . ' INSERT INTO m.refers VALUES (2001); CREATE INDEX ON m.refers ((m.evil(1)))',
+	  . ' INSERT INTO m.refers VALUES (400000000000001); CREATE INDEX ON m.refers ((m.evil(1)))',
 	'a partition that refers to them' => 'CREATE TABLE m.of_many (day bigint REFERENCES public.days) PARTITION BY LIST (day);'
-	  . ' CREATE TABLE m.refers PARTITION OF m.of_many DEFAULT; INSERT INTO m.of_many VALUES (2001);'
+	  . ' CREATE TABLE m.refers PARTITION OF m.of_many DEFAULT; INSERT INTO m.of_many VALUES (400000000000001);'
 	  . ' ALTER TABLE m.refers OWNER TO mallory; SET ROLE mallory; CREATE INDEX ON m.refers ((m.evil(1)))');
 
 foreach my $name (sort keys %beside)
@@ -137,7 +137,7 @@ foreach my $name (sort keys %beside)
 }
 
 partitioned();
-query($node, q{CREATE TABLE refers (day bigint REFERENCES days); INSERT INTO refers VALUES (2001);
+query($node, q{CREATE TABLE refers (day bigint REFERENCES days); INSERT INTO refers VALUES (400000000000001);
 	ALTER TABLE old OWNER TO mallory; SET ROLE mallory; CREATE INDEX ON public.old ((m.evil(1)))});
 refused($node, q{SELECT snowflake_drop_partitions('days', now())}, '42501',
 	qr/table "public\.old" has another owner than "days"/, 'nor is one of somebody else dropped that a query reads');
