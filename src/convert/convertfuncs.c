@@ -15,6 +15,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/clock.h"
 #include "base/message.h"
 #include "catalog/pg_type.h"
 #include "convert/convertfuncs.sql.inc"
@@ -90,6 +91,23 @@ next_id(const Target *to)
 						 OidFunctionCall1(to->oid, to->argument));
 }
 
+/*
+ * Return the call that moves the mark above an ID of the new layout.  No
+ * default names that yet, so the call is forced, but not if that did more: if
+ * the ID lies more than a day ahead.
+ */
+static char *
+advance_above(int64 id, const Target *to)
+{
+	const SfLayout *layout = to->layout;
+	int64		latest = sf_clock_wall_ms() + USECS_PER_DAY / 1000;
+
+	return sf_conversion_advance(id, to->name,
+								 sf_layout_fits(layout, id) &&
+								 sf_layout_tick(layout, id) *
+								 layout->tick_ms <= latest);
+}
+
 /* Throw SQLSTATE 55000 unless all IDs are below the next one. */
 static void
 require_below(const SfConversion *conversion, int64 next, const Target *to)
@@ -108,7 +126,7 @@ require_below(const SfConversion *conversion, int64 next, const Target *to)
 				 errhint("No layout that lasts has IDs above such keys. To make IDs in a new column, which rewrites and locks the table, run as its owner: ALTER TABLE %s ADD COLUMN NAME bigint DEFAULT %s;",
 						 conversion->table, to->call) :
 				 errhint("If these IDs were made in this layout, run as a superuser: %s Otherwise name a layout whose IDs are larger.",
-						 sf_conversion_advance(largest, to->name))));
+						 advance_above(largest, to))));
 }
 
 /* Note how the IDs that are there read in the new layout. */

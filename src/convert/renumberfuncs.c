@@ -140,7 +140,8 @@ remedy_of_range(const Renumbering *renumbering)
 	return psprintf("Run as a superuser, and call it again: %s",
 					sf_conversion_advance(last, key.is_shard ? "'shard'" :
 										  key.name == NULL ? NULL :
-										  quote_literal_cstr(key.name)));
+										  quote_literal_cstr(key.name),
+										  false));
 }
 
 /* Find a number in the answer of a statement; return false if it is null. */

@@ -675,13 +675,18 @@ sf_conversion_refuse_foreign_key(const SfConversion *conversion)
 				 "Name the column that it refers to, in %s.");
 }
 
-/* Return the call that moves the mark above an ID; layout is a literal. */
+/*
+ * Return the call that moves the mark above an ID.  Layout is a literal; if it
+ * is NULL, there is nothing to force.
+ */
 char *
-sf_conversion_advance(int64 id, const char *layout)
+sf_conversion_advance(int64 id, const char *layout, bool force)
 {
-	return psprintf("SELECT %s.snowflake_advance('%lld'::bigint%s%s);",
-					sf_extschema(), (long long) id, layout == NULL ? "" : ", ",
-					layout == NULL ? "" : layout);
+	if (layout == NULL)
+		layout = "";
+	return psprintf("SELECT %s.snowflake_advance('%lld'::bigint%s%s%s);",
+					sf_extschema(), (long long) id, *layout == '\0' ? "" : ", ",
+					layout, *layout != '\0' && force ? ", true" : "");
 }
 
 /* ---- the script ---- */

@@ -173,6 +173,10 @@ statement('convert to a layout whose IDs are lower',
 	q{CREATE TABLE of_js (id bigint PRIMARY KEY); INSERT INTO of_js SELECT snowflake_max_id(clock_timestamp() + interval '4 s', 'javascript')},
 	q{SELECT * FROM snowflake_convert('of_js', 'id', NULL, false, 'javascript', 'bigint')},
 	types => 'If these IDs were made in this layout, run as a superuser: ');
+statement('convert to a layout whose IDs are higher',
+	q{CREATE TABLE of_twitter (id bigint PRIMARY KEY); INSERT INTO of_twitter SELECT snowflake_max_id(clock_timestamp() + interval '4 s', 'twitter')},
+	q{SELECT * FROM snowflake_convert('of_twitter', 'id', NULL, false, 'twitter', 'bigint')},
+	types => 'If these IDs were made in this layout, run as a superuser: ');
 
 my @sequences = qw(many_id_seq second);
 
