@@ -13,7 +13,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 def ids(conninfo, batch=100):
     """Yield IDs without end. Take them from a server, a batch at a time. Each
-    thread needs a generator of its own."""
+    thread needs a generator of its own, and so does a forked process: otherwise
+    both get the same IDs. A generator that has raised an error yields no more."""
     server = conninfo_to_dict(conninfo, connect_timeout=2, tcp_user_timeout=3000)
     failures = 0
     while True:

@@ -174,5 +174,6 @@ is_deeply([ ask($sums) ], [ { map { ("2026-01-0$_" => \%sum) } 4, 5 } ], 'how ma
 is_deeply([ map { $_->{first} } ask($of_day =~ s/2026-11-28/2026-01-05/r) ],
 	[ map { $_->{first} } grep { $_->{role} eq 'alice' } @truth ], 'the IDs of a role on a day');
 is(system("'$root/examples/audit' '$log/postgresql-Mon.json' 2>/dev/null") >> 8, 2, 'no ID');
+is(system("'$root/examples/audit' all '$log/postgresql-Mon.json' '$log/none.json' >/dev/null 2>&1") >> 8, 2, 'a file that cannot be read');
 
 done_testing();
