@@ -375,8 +375,10 @@ $copy->start;
 is_refused($copy, '... so a copy that starts');
 $copy->stop;
 $rivals->end($original, 'the file is removed again');
-my $open = $original->background_psql('postgres', on_error_stop => 0);
-$open->query_safe($next);
+# this session goes on meanwhile, and moves the mark itself
+my $busy = IPC::Run::start([ 'psql', '-XAtq', '-d', $original->connstr('postgres') ],
+	'<', \"$next \\watch 0.1\n", '>', \my $its_ids, '2>', \my $refusal);
+wait_until { $busy->pump_nb; $its_ids =~ /\d\n/ } 'no IDs';
 unlink $file or die "$file: $!";
 $copy->start;
 my $from = -s $original->logfile;
@@ -384,9 +386,9 @@ is(query($original, q{SELECT string_agg(check_name, ', ' ORDER BY check_name) FR
 	'copied data directory, node id, shards, summary', 'a copy that started in between: the first status of the original says so, in each row');
 $rivals->begin($copy);
 is_refused($original, '... which makes none any more');
-$open->query($next);
-like($open->{stderr}, qr/has taken node id 1:/, '... not even in a session that has made some');
-$open->quit;
+wait_until { $busy->pump_nb; $refusal ne '' } 'a session that has made some goes on';
+$busy->finish;
+like($refusal, qr/another server with these data has the node id/, '... not even in a session that has made some');
 like(substr(slurp_file($original->logfile), $from), qr/SF401: another server with these data has the node id or shards of this one\n/, '... and the log says so');
 $rivals->end($copy, 'the copy ends');
 $copy->stop;
