@@ -377,7 +377,7 @@ $copy->stop;
 $rivals->end($original, 'the file is removed again');
 # this session goes on meanwhile, and moves the mark itself
 my $busy = IPC::Run::start([ 'psql', '-XAtq', '-d', $original->connstr('postgres') ],
-	'<', \"$next \\watch 0.1\n", '>', \my $its_ids, '2>', \my $refusal);
+	'<', \"$next \\watch 0.1\n\\q\n", '>', \my $its_ids, '2>', \my $refusal);
 wait_until { $busy->pump_nb; $its_ids =~ /\d\n/ } 'no IDs';
 unlink $file or die "$file: $!";
 $copy->start;
