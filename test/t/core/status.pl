@@ -521,7 +521,7 @@ query($node, 'ALTER SUBSCRIPTION arriving ENABLE');
 $node->poll_query_until('postgres', 'SELECT apply_error_count > 2 FROM pg_stat_subscription_stats') or die 'it does not fail';
 says($node, 'subscriptions', 'warning', qr/1 of 3 columns .*: public\.arrivals\.id \(arriving: \d+ errors\)/, 'it fails again and again');
 my ($remedy) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'subscriptions'});
-my ($show, $renumber) = $remedy =~ /(SHOW .*?;).*(SELECT \* FROM public\.snowflake_renumber.*;)$/;
+my ($show, $renumber) = $remedy =~ /(SELECT node_id .*?;).*(SELECT \* FROM public\.snowflake_renumber.*;)$/;
 is(query($node, $show), query($publisher, $show), 'the two have one node id');
 my ($in_the_way) = slurp_file($node->logfile) =~ /(?:duplicate key value|conflict=insert_exists)(?s:.*?)[Kk]ey \(id\)=\((\d+)\)/;
 is($in_the_way, $twin, 'the log names the ID');
