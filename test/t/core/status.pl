@@ -812,7 +812,7 @@ my $crashed = start_server('crashed', "snowflake.reserve = '60s'", 'restart_afte
 query($crashed, $next);
 crash($crashed, 'walwriter');
 says($crashed, 'mark', 'error', qr/not loaded; .*: calls are refused until .*\|If the clock is right, wait until it reaches .*: after a crash that takes at most/, 'after a crash');
-refused($crashed, $next, '58000', qr/wall clock is \d+ s behind the mark.*\nHINT:  If the clock is right, wait until it reaches /s, 'as calls say');
+refused($crashed, $next, '58000', qr/wall clock is \d+ (?:s|min) behind the mark.*\nHINT:  If the clock is right, wait until it reaches /s, 'as calls say');
 $crashed->stop;
 
 my $end = start_server('ending', "snowflake.node_id = ''");
