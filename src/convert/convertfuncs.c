@@ -93,8 +93,8 @@ next_id(const Target *to)
 
 /*
  * Return the call that moves the mark above an ID of the new layout.  No
- * default names that yet, so the call is forced, but not if that did more: if
- * the ID lies more than a day ahead.
+ * default names that yet, so the call must be forced.  Do not force it if the
+ * ID lies more than a day ahead, which it would accept, too.
  */
 static char *
 advance_above(int64 id, const Target *to)

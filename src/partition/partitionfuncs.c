@@ -546,6 +546,7 @@ require_present(Relation parent, const Request *request,
 					 request->given)));
 }
 
+/* Return the first ID that a layout can make when its first day is over. */
 static int64
 first_id_of_second_day(const SfLayout *layout)
 {
