@@ -175,7 +175,8 @@ sub type_thing
 		# each command may ask for a password, and may have it confirmed
 		# a file, since a pipe breaks if the command ends without a look at it
 		my $in = PostgreSQL::Test::Utils::tempdir_short() . '/in';
-		append_to_file($in, (($how->{given}{PASSWORD} // '') . "\n") x 9);
+		my $line = ($how->{given}{PASSWORD} // '') . "\n";
+		append_to_file($in, $line x 9);
 		my ($said, $err) = ('', '');
 		local @ENV{qw(ETCDCTL_API ETCDCTL_DIAL_TIMEOUT ETCDCTL_COMMAND_TIMEOUT)} = (3, '60s', '60s');
 		my $status = IPC::Run::run([ 'bash', '-c', $typed ], '<', $in, '>', \$said, '2>', \$err,
