@@ -149,10 +149,10 @@ static bool
 answer(int column, int64 *number)
 {
 	bool		isnull;
+	Datum		value = SPI_getbinval(SPI_tuptable->vals[0],
+									  SPI_tuptable->tupdesc, column, &isnull);
 
-	*number = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
-										  SPI_tuptable->tupdesc, column,
-										  &isnull));
+	*number = isnull ? 0 : DatumGetInt64(value);
 	return !isnull;
 }
 

@@ -299,7 +299,8 @@ read_row(TupleTableSlot *slot)
 	row->server = DatumGetInt64(slot->tts_values[COLUMN_SERVER]);
 	row->horizon = DatumGetInt64(slot->tts_values[COLUMN_HORIZON]);
 	row->has_node = !slot->tts_isnull[COLUMN_NODE];
-	row->node = DatumGetInt64(slot->tts_values[COLUMN_NODE]);
+	if (row->has_node)
+		row->node = DatumGetInt64(slot->tts_values[COLUMN_NODE]);
 	row->name = read_text(slot, COLUMN_NAME);
 	row->published =
 		DatumGetTimestampTz(slot->tts_values[COLUMN_PUBLISHED]);
