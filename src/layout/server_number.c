@@ -5,7 +5,8 @@
  *
  *	7						the number itself
  *	hostname:ordinal		N, if the host's name is db-N or db-N.domain, as
- *							for the pods of a StatefulSet
+ *							for the pods of a StatefulSet, or db-N-initdb, as
+ *							for a job of CloudNativePG
  *	env:NAME				the value of the environment variable NAME
  *
  * The latter two may have an offset: hostname:ordinal+100.  A name without a
@@ -41,11 +42,37 @@ read_number(const char *s, size_t len, int64_t *number)
 	return *number <= INT32_MAX;
 }
 
+/*
+ * Return the length of a host's name without a domain, and without what
+ * CloudNativePG adds for a job that starts the server of an instance before
+ * the instance itself runs (jobRole in its pkg/specs/jobs.go, and
+ * pkg/reconciler/majorupgrade/job.go).
+ */
+static size_t
+instance_name_len(const char *hostname)
+{
+	static const char *const jobs[] = {
+		"-initdb", "-import", "-pgbasebackup", "-full-recovery",
+		"-snapshot-recovery", "-join", "-major-upgrade"
+	};
+	size_t		len = strcspn(hostname, ".");
+
+	for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++)
+	{
+		size_t		job_len = strlen(jobs[i]);
+
+		if (len > job_len &&
+			memcmp(hostname + len - job_len, jobs[i], job_len) == 0)
+			return len - job_len;
+	}
+	return len;
+}
+
 /* Parse the number behind the last hyphen of a host's name. */
 static bool
 read_ordinal(const char *hostname, int64_t *number)
 {
-	size_t		len = strcspn(hostname, ".");
+	size_t		len = instance_name_len(hostname);
 	size_t		start = len;
 
 	while (start > 0 && hostname[start - 1] != '-')

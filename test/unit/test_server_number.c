@@ -116,12 +116,24 @@ test_hostname(void)
 {
 	static const char *const without[] = {
 		"", "db", "db1", "-", "-1", "db-", "db-1a", "db-x", "db.example-1",
-		"db-1-", "db-4294967296", "localhost"
+		"db-1-", "db-4294967296", "localhost", "db-initdb", "-initdb",
+		"db-1-initdb-x9k2z", "db-1-initdb-join", "db-1initdb", "-1-initdb"
+	};
+	static const char *const jobs[] = {
+		"initdb", "import", "pgbasebackup", "full-recovery",
+		"snapshot-recovery", "join", "major-upgrade"
 	};
 
 	check_number("hostname:ordinal", "db-0", 0);
 	check_number("hostname:ordinal", "db-12.db.default.svc", 12);
 	check_number("hostname:ordinal", "pg-15-3", 3);
+	for (int i = 0; i < LENGTH(jobs); i++)
+	{
+		char		host[100];
+
+		snprintf(host, sizeof(host), "pg-15-3-%s.pg-any.default", jobs[i]);
+		check_number("hostname:ordinal+100", host, 103);
+	}
 	check_number("hostname:ordinal+100", "db-7", 107);
 	check_number("hostname:ordinal+2147483640", "db-7", INT32_MAX);
 	check_refused("hostname:ordinal+2147483640", "db-8", "");

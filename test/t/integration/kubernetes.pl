@@ -134,7 +134,12 @@ found($node{0}, 'no', qr/database "ids" does not exist/, 'before the image has m
 foreach my $n (0, 1)
 {
 	query($node{$n}, "CREATE DATABASE $environment{POSTGRES_DB}");
-	query($node{$n}, $sql, database => 'ids');
+	{
+		local $ENV{CLIENT_PASSWORD} = "it's";
+		query($node{$n}, $sql, database => 'ids');
+	}
+	is($node{$n}->safe_psql('ids', 'SELECT count(*) FROM snowflake_nextval_batch(3)', extra_params => [ '-U', 'client' ]),
+		3, "pod $n: its clients make IDs");
 	found($node{$n}, 'yes', undef, "pod $n");
 	is(query($node{$n}, 'SELECT snowflake_node(snowflake_nextval())', database => 'ids'),
 		$n, "pod $n has the node id $n");
@@ -165,13 +170,20 @@ my $written = join "\n",
   "shared_preload_libraries = '" . join(',', @{ $postgresql->{shared_preload_libraries} }) . "'",
   map { "$_ = '$postgresql->{parameters}{$_}'" } sort keys %{ $postgresql->{parameters} };
 my $instance = server_on("$name-1", $written);
+# a job on a host of its own makes the data of the first instance, and runs the SQL
+start_on($instance, "$name-1-initdb");
+query($instance, $_) foreach @{ $cluster->{spec}{bootstrap}{initdb}{postInitApplicationSQL} };
+my $made = query($instance, 'SELECT snowflake_nextval()');
+is(query($instance, "SELECT snowflake_node($made)"), 1, "$name-1-initdb has the node id 1");
+$instance->stop;
 foreach my $serial (1, 2, 17)
 {
 	start_on($instance, "$name-$serial");
-	query($instance, $_)
-	  foreach $serial == 1 ? @{ $cluster->{spec}{bootstrap}{initdb}{postInitApplicationSQL} } : ();
 	is(query($instance, 'SELECT snowflake_node(snowflake_nextval())'), $serial,
 		"an instance $name-$serial has the node id $serial");
+	is(query($instance, "SELECT snowflake_nextval() > $made, (SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory')"),
+		't|ok', 'which goes on where that job ended, and is no copy of it')
+	  if $serial == 1;
 	$instance->stop;
 }
 {
