@@ -16,6 +16,6 @@ BEGIN
 		ERRCODE = 'object_not_in_prerequisite_state',
 		MESSAGE = 'extension "snowflake" of this database is pgEdge''s, and the files that are installed are those of another extension of that name',
 		DETAIL = 'In a database, the one extension cannot be changed into the other.',
-		HINT = 'To keep pgEdge''s, install it again. To migrate, drop the defaults that call snowflake.nextval(), DROP EXTENSION snowflake, and CREATE EXTENSION snowflake.';
+		HINT = 'To keep pgEdge''s, install it again. To migrate, see "From pgEdge''s extension" in doc/migration.md.';
 END
 $$;

@@ -249,7 +249,7 @@ is(query($node, $which_files),
 	'and that ours are');
 refused($node, 'CREATE EXTENSION snowflake', '42710',
 	qr/extension "snowflake" already exists/, "it is not created beside pgEdge's");
-my $is_pgedges = qr/extension "snowflake" of this database is pgEdge's.*HINT:  To keep pgEdge's, install it again\. To migrate, drop the defaults that call snowflake\.nextval\(\), DROP EXTENSION snowflake, and CREATE EXTENSION snowflake\./s;
+my $is_pgedges = qr/extension "snowflake" of this database is pgEdge's.*HINT:  To keep pgEdge's, install it again\. To migrate, see "From pgEdge's extension" in doc\/migration\.md\./s;
 refused($node, 'ALTER EXTENSION snowflake UPDATE', '55000', $is_pgedges, 'nor made of it');
 foreach my $version (@versions)
 {
