@@ -233,6 +233,7 @@ start_server() {
 		cat
 		echo "listen_addresses = ''"
 		echo "unix_socket_directories = '$PGHOST'"
+		echo 'unix_socket_permissions = 0700' # every role is trusted
 		echo 'fsync = off'
 	} >>"$scratch/data/postgresql.conf"
 	as_postgres "$bindir/pg_ctl" -D "$scratch/data" -l "$scratch/data/log" -w start >/dev/null
