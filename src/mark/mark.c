@@ -253,6 +253,8 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 	int64		found;
 	int64		floor;
 	int64		mark;
+	int64		epoch_ms =
+		sf_node_layout.epoch_tick * sf_node_layout.tick_ms;
 	instr_time	begun;
 
 	Assert(LWLockHeldByMeInMode(&slot->lock, LW_EXCLUSIVE));
@@ -268,12 +270,14 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 		XLogFlush(give_up(slot, number, published));
 
 	/*
-	 * A clock that has not jumped is the one to compare later ones with.  By
-	 * one that has jumped, a mark that was restored may seem to be near.
+	 * A clock that has not jumped is the one to compare later ones with, but
+	 * for one before the layout's epoch, which is wrong.  By one that has
+	 * jumped, a mark that was restored may seem to be near.
 	 */
 	if (extend || found != published || published == 0)
 		sf_clock_jump_judge(&outcome->clock, !outcome->behind &&
-							(extend || published == 0));
+							(extend || published == 0) &&
+							outcome->clock.now_ms >= epoch_ms);
 	if (outcome->behind || outcome->clock.jumped)
 	{
 		sf_durable_mark_unlock(number);
