@@ -176,8 +176,17 @@ sf_server_number_parse_node(SfServerNumber *datacenter, SfServerNumber *node,
 		return false;
 	memcpy(before, text, len);
 	before[len] = '\0';
-	return sf_server_number_parse(datacenter, before, hostname,
-								  reason, reason_size) &&
+	if (!sf_server_number_parse(datacenter, before, hostname,
+								reason, reason_size))
+		return false;
+	/* it is stored as a number + 1 of 31 bits */
+	if (sf_server_number_value(*datacenter) == INT32_MAX)
+	{
+		snprintf(reason, reason_size, "The largest datacenter is %d.",
+				 INT32_MAX - 1);
+		return false;
+	}
+	return
 		sf_server_number_parse(node, slash + 1, hostname,
 							   reason, reason_size);
 }

@@ -26,7 +26,8 @@
 
 /*
  * Positions in SfShmem.configured of the two numbers + 1, or 0 if unset.  The
- * node's number + 1 may need 32 bits.
+ * node's number + 1 may need 32 bits, that of the datacenter no more than 31
+ * (sf_server_number_parse_node()).
  */
 #define NODE_SHIFT			0
 #define DATACENTER_SHIFT	32

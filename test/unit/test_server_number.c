@@ -63,7 +63,7 @@ check_node(const char *text, int64_t datacenter, int64_t node)
 static void
 test_datacenters(void)
 {
-	static const char *const bad[] = {"/", "/7", "3//7", "3/7/1", "3 /7", "3/ 7", "x/7", "3/x"};
+	static const char *const bad[] = {"/", "/7", "3//7", "3/7/1", "3 /7", "3/ 7", "x/7", "3/x", "2147483647/7"};
 	SfServerNumber datacenter;
 	SfServerNumber node;
 	char		reason[200];
@@ -76,6 +76,7 @@ test_datacenters(void)
 	check_node("3/", 3, -1);
 	check_node("3/hostname:ordinal+100", 3, 105);
 	check_node("hostname:ordinal/7", 5, 7);
+	check_node("2147483646/2147483647", INT32_MAX - 1, INT32_MAX);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 	{
 		snprintf(context, sizeof(context), "\"%s\"", bad[i]);
