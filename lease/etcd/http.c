@@ -98,7 +98,7 @@ receive_header(char *line, size_t size, size_t n, void *unused)
 		memcpy(date, line + 5, len - 5);
 		date[len - 5] = '\0';
 		t = curl_getdate(date, NULL);
-		http.date_ms = t < 0 ? 0 : (int64) t * 1000;
+		http.date_ms = t < 0 || t > PG_INT64_MAX / 1000 ? 0 : (int64) t * 1000;
 	}
 	return len;
 }
@@ -163,6 +163,11 @@ sf_http_open(const char *cacert, const char *cert, const char *key,
 	ok = ok && curl_easy_setopt(http.easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
 	/* read the file of authorities for each connection, like the others */
 	(void) curl_easy_setopt(http.easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+#endif
+#if LIBCURL_VERSION_NUM >= 0x081400
+	/* these threads are of the whole handle */
+	ok = ok && curl_multi_setopt(http.multi, CURLMOPT_QUICK_EXIT,
+								 1L) == CURLM_OK;
 #endif
 	if (cacert != NULL)
 		ok = ok &&

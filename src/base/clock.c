@@ -137,7 +137,7 @@ sf_clock_print_span(int64_t ms, char *text, size_t size)
 	}			units[] = {
 		{86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}
 	};
-	int64_t		s = (ms + 500) / 1000;
+	int64_t		s = ms / 1000 + (ms % 1000 >= 500);
 	int			i = 0;
 	int64_t		n;
 	int64_t		rest;
