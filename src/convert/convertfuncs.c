@@ -37,6 +37,9 @@
  */
 #define NO_LAYOUT_ABOVE	(PG_INT64_MAX / 16 * 15)
 
+/* So far the clock of another server may be ahead that made a key. */
+#define AHEAD_MS	(60 * 1000)
+
 SF_FUNCTION(snowflake_convert);
 
 /* What makes the new IDs. */
@@ -92,20 +95,21 @@ next_id(const Target *to)
 }
 
 /*
- * Return the call that moves the mark above an ID of the new layout.  No
- * default names that yet, so the call must be forced.  Do not force it if the
- * ID lies more than a day ahead, which it would accept, too.
+ * Return what to do about an ID above the next one.  The call that moves the
+ * mark above it would stop all IDs until its time has come: do not advise that
+ * of a time ahead.  It must be forced, since no default names the layout yet.
  */
-static char *
-advance_above(int64 id, const Target *to)
+static const char *
+remedy_of_larger(int64 id, const Target *to)
 {
 	const SfLayout *layout = to->layout;
-	int64		latest = sf_clock_wall_ms() + USECS_PER_DAY / 1000;
 
-	return sf_conversion_advance(id, to->name,
-								 sf_layout_fits(layout, id) &&
-								 sf_layout_tick(layout, id) *
-								 layout->tick_ms <= latest);
+	if (!sf_layout_fits(layout, id) ||
+		sf_layout_tick(layout, id) * layout->tick_ms >
+		sf_clock_wall_ms() + AHEAD_MS)
+		return "Name a layout whose IDs are larger.";
+	return psprintf("If these IDs were made in this layout, run as a superuser: %s Otherwise name a layout whose IDs are larger.",
+					sf_conversion_advance(id, to->name, true));
 }
 
 /* Throw SQLSTATE 55000 unless all IDs are below the next one. */
@@ -125,8 +129,7 @@ require_below(const SfConversion *conversion, int64 next, const Target *to)
 				 largest >= NO_LAYOUT_ABOVE ?
 				 errhint("No layout that lasts has IDs above such keys. To make IDs in a new column, which rewrites and locks the table, run as its owner: ALTER TABLE %s ADD COLUMN NAME bigint DEFAULT %s;",
 						 conversion->table, to->call) :
-				 errhint("If these IDs were made in this layout, run as a superuser: %s Otherwise name a layout whose IDs are larger.",
-						 advance_above(largest, to))));
+				 errhint("%s", remedy_of_larger(largest, to))));
 }
 
 /* Note how the IDs that are there read in the new layout. */

@@ -95,6 +95,8 @@ FROM (
 -- The objects whose owners' code the script runs: those above, and the tables on both
 -- sides of foreign keys with altered columns, with their partitions.  The server validates
 -- such a key anew by a query, and planning it runs functions of indexes and constraints.
+-- So does the query that fills a materialized view, with all tables and views that it
+-- reads; those of a superuser give their owner no right that he lacks.
 -- name: run
 :owned,
 :foreign_keys,
@@ -103,10 +105,28 @@ joined(relid) AS (
 	UNION
 	SELECT i.inhrelid FROM joined j JOIN pg_inherits i ON i.inhparent = j.relid
 ),
+readers AS (
+	SELECT ev_class, refobjid AS relid FROM pg_rewrite r JOIN pg_depend d
+		ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND refclassid = 'pg_class'::regclass
+	WHERE ev_type = '1' AND refobjid >= 16384
+),
+read(relid) AS (
+	SELECT r.relid FROM readers r JOIN views v ON v.oid = ev_class
+	WHERE v.relkind = 'm' AND v.relispopulated
+	UNION
+	SELECT x.relid FROM read, LATERAL (
+		SELECT r.relid FROM readers r JOIN pg_class c ON c.oid = ev_class
+		WHERE ev_class = read.relid AND c.relkind = 'v'
+		UNION ALL
+		SELECT inhrelid FROM pg_inherits WHERE inhparent = read.relid) x
+),
 run AS (
 	SELECT class, object, owner FROM owned
 	UNION
 	SELECT 'pg_class'::regclass, oid, relowner FROM joined JOIN pg_class ON oid = relid
+	UNION
+	SELECT 'pg_class'::regclass, c.oid, relowner FROM read JOIN pg_class c ON c.oid = relid
+		JOIN pg_roles o ON o.oid = relowner WHERE NOT rolsuper
 )
 
 -- name: other_owners
@@ -139,7 +159,8 @@ FROM (
 -- against it.  The server looks for functions, operators and casts by the types of their
 -- arguments, and would find another one, which fits the new type better.  A role that may
 -- become the table's owner gains nothing.  The commands are only for a table of a superuser:
--- another owner could choose what a superuser takes from others, and to whom it goes.
+-- another owner could choose what a superuser takes from others, and to whom it goes.  There
+-- is none for a type that comes with code: of a table, a view, a domain or a range.
 -- name: overloads
 WITH RECURSIVE
 :read_anew,
@@ -199,8 +220,7 @@ SELECT string_agg(DISTINCT why, chr(10)), string_agg(DISTINCT command, ' ') FILT
 	WHERE o.oid NOT IN (SELECT oid FROM called)
 	UNION ALL
 	SELECT format('Type %s lets %s create casts that would be called.', t.oid::regtype, e.name),
-		format('ALTER %s %s OWNER TO %s;', CASE WHEN relkind <> 'c' THEN 'TABLE' ELSE 'TYPE' END,
-			t.oid::regtype, owner)
+		CASE WHEN typtype = 'e' OR relkind = 'c' THEN format('ALTER TYPE %s OWNER TO %s;', t.oid::regtype, owner) END
 	FROM types JOIN pg_type t USING (oid) JOIN enemies e ON e.role = typowner
 		LEFT JOIN pg_class k ON k.oid = typrelid
 	WHERE typcategory <> 'A'

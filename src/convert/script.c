@@ -486,6 +486,18 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake, bool dry_run)
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
 	Oid			relation = PG_GETARG_OID(0);
 	const char *column = NameStr(*PG_GETARG_NAME(1));
+
+	/* a definition is printed, and read, to mean the same in any session */
+	static const struct
+	{
+		const char *name;
+		const char *value;
+	}			settings[] = {
+		{"search_path", SF_CONVERSION_PATH}, {"quote_all_identifiers", "off"},
+		{"check_function_bodies", "off"}, {"default_tablespace", ""},
+		{"datestyle", "ISO"}, {"intervalstyle", "postgres"},
+		{"extra_float_digits", "1"}, {"array_nulls", "on"}
+	};
 	const char *schema;
 	const char *name;
 
@@ -497,11 +509,10 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake, bool dry_run)
 	conversion->overloads = SQL_OVERLOADS;
 	conversion->guc_level = NewGUCNestLevel();
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
-	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
-							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	/* what is printed is compared with what we print, in any session */
-	(void) set_config_option("quote_all_identifiers", "off", PGC_USERSET,
-							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	for (size_t i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i].name, settings[i].value,
+								 PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
 	require_table(relation);
 	if (!dry_run)
 		keep_first_names(fcinfo, relation);
@@ -729,7 +740,7 @@ require_one_owner(SfConversion *conversion)
 	if (why != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("objects that change with the column, or refer to it, have other owners than its table"),
+				 errmsg("objects that change with the column, refer to it, or are read for that, have other owners than its table"),
 				 errdetail("%s The script of a dry run would run their code with your rights.",
 						   why)));
 	why = ask_given(conversion, conversion->overloads);

@@ -141,6 +141,38 @@ foreach my $name (sort keys %referring)
 	query($node, 'DROP TABLE IF EXISTS m.of_many; DROP TABLE IF EXISTS m.refers; DROP TABLE orders');
 }
 
+# ---- what a materialized view reads, which is filled again ----
+
+query($node, q{CREATE TABLE orders (id serial PRIMARY KEY, code integer); INSERT INTO orders (code) VALUES (1);
+	SET ROLE mallory; CREATE TABLE m.notes (code integer, note text) PARTITION BY LIST (code); CREATE TABLE m.notes_1 PARTITION OF m.notes DEFAULT;
+	CREATE VIEW m.read_notes AS SELECT code, note FROM m.notes; RESET ROLE;
+	CREATE MATERIALIZED VIEW of_orders AS SELECT o.id, n.note FROM orders o LEFT JOIN m.read_notes n USING (code);
+	ALTER VIEW m.read_notes OWNER TO postgres; ALTER TABLE m.notes OWNER TO postgres;
+	SET ROLE mallory; CREATE INDEX ON m.notes_1 (note) WHERE m.evil(1)});
+caught($node);
+query($node, 'REFRESH MATERIALIZED VIEW of_orders');
+is(caught($node), 1, 'a materialized view of what somebody else owns: the trap springs where that is done by hand');
+like(query($node, q{SELECT note FROM snowflake_convert('orders') WHERE step = 1}),
+	qr/runs code of mallory, .*; dry_run => false is refused: table m\.notes_1 belongs to mallory\./, 'a dry run says so');
+refused($node, q{SELECT snowflake_convert('orders', dry_run => false)}, '42501', qr/table m\.notes_1 belongs to mallory/, 'the conversion is refused');
+is(caught($node), 0, 'and does not spring it');
+query($node, q{REFRESH MATERIALIZED VIEW of_orders WITH NO DATA});
+query($node, q{SELECT count(*) FROM snowflake_convert('orders', dry_run => false)});
+is(caught($node), 0, 'an empty one is not filled');
+query($node, 'DROP TABLE orders CASCADE; DROP TABLE m.notes CASCADE');
+
+# ---- settings of the database, whose owner is somebody else ----
+
+query($node, q{CREATE TABLE risks (id bigserial PRIMARY KEY, risk float8); SELECT count(*) FROM snowflake_convert('risks', type => 'snowflake', dry_run => false);
+	CREATE POLICY p ON risks USING (id > 0 AND risk < '0.45'::float8 AND '{a,NULL}'::text[] <> '{}' AND now() > '2026-01-02 00:00+00')});
+my $policy = q{SELECT pg_get_expr(polqual, polrelid) FROM pg_policy};
+query($node, q{ALTER DATABASE postgres SET extra_float_digits = -15; ALTER DATABASE postgres SET array_nulls = off;
+	ALTER DATABASE postgres SET DateStyle = 'SQL, DMY'; ALTER DATABASE postgres SET TimeZone = 'Asia/Kolkata'});
+query($node, q{SELECT count(*) FROM snowflake_revert('risks', dry_run => false)});
+query($node, 'ALTER DATABASE postgres RESET ALL');
+like(query($node, "SET TimeZone = 'UTC'; $policy"), qr/0\.45.*\{a,NULL\}.*2026-01-02 00:00:00\+00/, 'a policy means what it meant, whatever the database has set');
+query($node, 'DROP TABLE risks');
+
 # ---- operators for the type snowflake, and a type of its name ----
 
 query($node, q{CREATE TABLE kept (id bigint PRIMARY KEY, CHECK (id % 10 < 10)); INSERT INTO kept VALUES (1);
@@ -214,6 +246,13 @@ foreach my $trap (sort keys %named)
 	query($node, q{ALTER SCHEMA names OWNER TO postgres; DROP TABLE names.t CASCADE; DROP TYPE names.mood CASCADE;
 		DROP FUNCTION IF EXISTS names.shown(snowflake); DROP FUNCTION names.same CASCADE});
 }
+# a type that comes with code is taken over by nobody
+query($node, q{SET ROLE mallory; CREATE TABLE m.other (id bigint, note text); RESET ROLE;
+	CREATE FUNCTION names.notes(bigint) RETURNS SETOF m.other LANGUAGE sql STABLE AS 'SELECT * FROM m.other WHERE id = $1';
+	CREATE TABLE names.t (id serial PRIMARY KEY); CREATE VIEW names.tv AS SELECT t.id, n.note FROM names.t, names.notes(t.id) n});
+unlike(refused($node, q{SELECT snowflake_convert('names.t', dry_run => false)}, '42501', qr/Type m\.other lets mallory create casts/, 'the row type of a table of somebody else'),
+	qr/OWNER TO/, '... which a superuser is not told to own');
+query($node, 'DROP TABLE names.t CASCADE; DROP FUNCTION names.notes; DROP TABLE m.other');
 query($node, 'GRANT CREATE ON SCHEMA names TO PUBLIC; CREATE TABLE names.t (id bigserial PRIMARY KEY, CHECK (names.shown(id)))');
 refused($node, q{SELECT snowflake_convert('names.t', type => 'snowflake', dry_run => false)}, '42501',
 	qr/lets PUBLIC create.*HINT:  Run as a superuser: REVOKE CREATE ON SCHEMA names FROM PUBLIC;$/ms, 'nor may everybody create in the schema');

@@ -36,7 +36,8 @@ query($node, q{CREATE ROLE mallory LOGIN; GRANT CREATE ON DATABASE postgres TO m
 	CREATE TABLE m.t (id serial PRIMARY KEY, x text);
 	CREATE FUNCTION m.body() RETURNS bigint BEGIN ATOMIC SELECT max(safe.f(id)) FROM m.t; END;
 	CREATE MATERIALIZED VIEW m.mv AS SELECT t.id, safe.f(t.id), 1 OPERATOR(safe.===) 1 AS same,
-		t.x COLLATE called.c AS x, t.x COLLATE called.g AS y, o.id AS other FROM m.t LEFT JOIN called.other o ON o.id = t.id;
+		t.x COLLATE called.c AS x, t.x COLLATE called.g AS y FROM m.t;
+	CREATE VIEW m.v AS SELECT t.id, o.id AS other FROM m.t LEFT JOIN called.other o ON o.id = t.id;
 	CREATE TABLE m.back (id bigserial PRIMARY KEY);
 	SELECT count(*) FROM ours.snowflake_convert('m.back', dry_run => false);
 	CREATE TABLE m.rows (id called.d PRIMARY KEY DEFAULT ours.snowflake_nextval());
@@ -66,7 +67,7 @@ my %calls = (
 	q{snowflake_revert('m.back', dry_run => false)} => [ qw(m ours), 'a sequence that was kept' ],
 	q{snowflake_renumber('m.rows', 'id', 1, 1, false)} => [ qw(m ours called), 'a type' ],
 	q{snowflake_create_partitions('m.parts', '1 month', '2025-03-01', '2025-04-01')} => [qw(m)],
-	q{snowflake_drop_partitions('m.parts', '2025-02-01')} => [qw(m lies)]);
+	q{snowflake_drop_partitions('m.parts', '2025-02-01', 'snowflake')} => [qw(m lies)]);
 
 foreach my $call (sort keys %calls)
 {

@@ -177,6 +177,12 @@ statement('convert to a layout whose IDs are higher',
 	q{CREATE TABLE of_twitter (id bigint PRIMARY KEY); INSERT INTO of_twitter SELECT snowflake_max_id(clock_timestamp() + interval '4 s', 'twitter')},
 	q{SELECT * FROM snowflake_convert('of_twitter', 'id', NULL, false, 'twitter', 'bigint')},
 	types => 'If these IDs were made in this layout, run as a superuser: ');
+my $named = 'javascript';
+
+situation('convert a key whose time has not come', sub {
+	run_as_owner(q{CREATE TABLE of_later (id bigint PRIMARY KEY); INSERT INTO of_later SELECT snowflake_min_id(clock_timestamp() + interval '1 h', 'javascript')});
+}, types => 'Name a layout whose IDs are larger', hands => [ qr/^Name a layout whose IDs are larger/ => sub { $named = 'snowflake' } ],
+	try => sub { return hint_of((as_owner(qq{SELECT * FROM snowflake_convert('of_later', 'id', NULL, false, '$named', 'bigint')}))[2]) });
 
 my @sequences = qw(many_id_seq second);
 
@@ -236,13 +242,21 @@ statement('old partitions without one of the present',
 	q{CREATE TABLE logged (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
 		SELECT snowflake_create_partitions('logged', '1 month', '2024-04-01', '2024-06-01', NULL);
 		INSERT INTO logged SELECT snowflake_min_id('2024-04-03')}, sprintf($drop, 'logged'),
-	types => 'Otherwise make the partition of the present first: ',
+	given => { LAYOUT => 'snowflake' }, types => [ 'Otherwise make the partition of the present first: ', 'Name the layout with which the old IDs were made: SELECT' ],
 	then => q{SELECT count(*) = 0 FROM logged});
+statement('partitions of an earlier layout, in which the rows are new',
+	q{CREATE TABLE moved (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+		SELECT snowflake_create_partitions('moved', '1 week', now(), now() + interval '1 minute', NULL);
+		INSERT INTO moved DEFAULT VALUES;
+		SELECT snowflake_convert('moved', 'id', NULL, false, 'timestamp:41 node:10 sequence:12 epoch:2020-01-01', 'bigint');
+		SELECT snowflake_create_partitions('moved', '1 day', now(), now() + interval '1 minute', NULL)}, sprintf($drop, 'moved'),
+	once => 1, given => { LAYOUT => 'snowflake' }, types => 'Name the layout with which the old IDs were made: SELECT',
+	then => 'SELECT count(*) = 1 FROM moved');
 statement('partitions of IDs that an application makes in another layout',
 	q{CREATE TABLE of_application (id bigint) PARTITION BY RANGE (id);
 		SELECT snowflake_create_partitions('of_application', '1 week', now() - interval '2 weeks', now() + interval '1 week', 'javascript');
 		INSERT INTO of_application SELECT snowflake_min_id(now(), 'javascript')}, sprintf($drop, 'of_application'),
-	once => 1, given => { LAYOUT => 'javascript' }, types => 'Name the layout with which the IDs were made: SELECT',
+	once => 1, given => { LAYOUT => 'javascript' }, types => 'Name the layout with which the old IDs were made: SELECT',
 	then => 'SELECT count(*) = 1 FROM of_application');
 
 # ---- recover ----
