@@ -16,7 +16,8 @@
  * The default of the key is read under the lock, too: the call may have waited
  * for a transaction that sets another one.  It is that of the topmost table,
  * which needs no lock.  All rows that are here were made before the lock on
- * the parent, so a default that made them is in the catalogue.
+ * the parent, so a default that made them is in the catalogue, unless another
+ * one has taken its place (require_no_gap()).
  *
  * snowflake_drop_partitions() does the same, and drops what it has found under
  * the stronger lock.  It detaches a partition before it drops it: the server
@@ -80,6 +81,7 @@ typedef struct Request
 {
 	const SfLayout *layout;
 	const char *given;			/* the argument, quoted: a layout, or NULL */
+	bool		is_named;		/* it is a layout */
 	bool		is_made;		/* new IDs have this layout */
 	SfStep		step;			/* of partitions to create */
 	TimestampTz from;			/* of partitions to create */
@@ -131,6 +133,21 @@ require_same_owner_below(Oid parent, Oid partition, LOCKMODE lockmode,
 	ListCell   *cell;
 
 	foreach(cell, find_all_inheritors(partition, lockmode, NULL))
+		require_same_owner(parent, lfirst_oid(cell), hint);
+}
+
+/*
+ * Do the same for the tables that a table is a partition of: their partition
+ * keys are part of its constraint.
+ */
+static void
+require_same_owner_above(Oid parent, Oid table, const char *hint)
+{
+	ListCell   *cell;
+
+	if (!get_rel_relispartition(table))
+		return;
+	foreach(cell, get_partition_ancestors(table))
 		require_same_owner(parent, lfirst_oid(cell), hint);
 }
 
@@ -475,6 +492,16 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 
 /* ---- dropping ---- */
 
+/* Return the remedy where nobody but the caller knows the layout. */
+static const char *
+name_layout(Oid parent, TimestampTz until)
+{
+	return psprintf("Name the layout with which the old IDs were made: SELECT %s.snowflake_drop_partitions(%s::pg_catalog.regclass, timestamp with time zone '%s', 'LAYOUT');",
+					sf_extschema(),
+					quote_literal_cstr(qualified_name(parent)),
+					timestamptz_to_str(until));
+}
+
 /*
  * Throw SQLSTATE 22023 unless argument 2 names a layout, or the default of the
  * parent's key does, by being nothing but a call that makes IDs.  Nothing is
@@ -494,10 +521,7 @@ require_layout(FunctionCallInfo fcinfo, const SfKeyLayout *key)
 			 errmsg("could not determine the layout of the IDs of \"%s\"",
 					get_rel_name(parent)),
 			 errdetail("The default of its key is not just a call of a function that makes IDs. With a wrong layout, new rows look old."),
-			 errhint("Name the layout with which the IDs were made: SELECT %s.snowflake_drop_partitions(%s::pg_catalog.regclass, timestamp with time zone '%s', 'LAYOUT');",
-					 sf_extschema(),
-					 quote_literal_cstr(qualified_name(parent)),
-					 timestamptz_to_str(PG_GETARG_TIMESTAMPTZ(1)))));
+			 errhint("%s", name_layout(parent, PG_GETARG_TIMESTAMPTZ(1)))));
 }
 
 /*
@@ -546,6 +570,38 @@ require_present(Relation parent, const Request *request,
 					 request->given)));
 }
 
+/*
+ * Throw SQLSTATE 55000 if IDs between an old partition and the present have
+ * none.  A layout that was changed may be the cause: its IDs had to be larger
+ * than all that were there, and in it, those look older than they are.
+ */
+static void
+require_no_gap(Relation parent, const Request *request,
+			   const SfIdSpan *spans, int count, const SfIdSpan *old)
+{
+	const SfLayout *layout = request->layout;
+	int64		now = sf_id_span_first_id(layout, GetCurrentTimestamp());
+	SfIdSpan	gap = {0};
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+
+	while (old + 1 < spans + count && old->last < now &&
+		   old->last + 1 == old[1].first)
+		old++;
+	if (old + 1 == spans + count || old->last >= now)
+		return;
+	gap.first = old->last + 1;
+	gap.last = old[1].first - 1;
+	sf_layout_print(layout, spelled, sizeof(spelled));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("partitions of \"%s\" are missing between the old ones and the present",
+					RelationGetRelationName(parent)),
+			 errdetail("The layout \"%s\" reads the gap as %s. If the layout was changed, older IDs seem older than they are.",
+					   spelled, sf_id_span_show(layout, &gap)),
+			 errhint("%s", name_layout(RelationGetRelid(parent),
+									   request->until))));
+}
+
 /* Return the first ID that a layout can make when its first day is over. */
 static int64
 first_id_of_second_day(const SfLayout *layout)
@@ -558,7 +614,8 @@ first_id_of_second_day(const SfLayout *layout)
  * Return the partitions whose IDs were all made before a time.  A partition
  * that begins below 0, or with MINVALUE, is for keys that no layout has made,
  * and so is one that ends within the layout's first day, as those of a
- * sequence do before a conversion: their time is unknown.
+ * sequence do before a conversion: their time is unknown.  One that begins
+ * there may have such keys, too, if the caller does not know better.
  */
 static List *
 find_old(Relation parent, const Request *request)
@@ -576,11 +633,14 @@ find_old(Relation parent, const Request *request)
 		if (spans[i].first < 0 || spans[i].last >= end)
 			continue;
 		seem_old = true;
-		if (spans[i].last >= first)
+		if (spans[i].last >= first &&
+			(request->is_named || spans[i].first >= first))
 			old = lappend(old, &spans[i]);
 	}
 	if (seem_old)
 		require_present(parent, request, spans, count);
+	if (old != NIL && !request->is_named)
+		require_no_gap(parent, request, spans, count, linitial(old));
 	return old;
 }
 
@@ -601,9 +661,12 @@ require_own_references(Oid parent, Oid partition)
 	{
 		LockRelationOid(lfirst_oid(cell), ShareLock);
 		require_same_owner(parent, lfirst_oid(cell), hint);
+		require_same_owner_above(parent, lfirst_oid(cell), hint);
 	}
-	if (referring != NIL)
-		require_same_owner_below(parent, partition, AccessExclusiveLock, hint);
+	if (referring == NIL)
+		return;
+	require_same_owner_above(parent, parent, hint);
+	require_same_owner_below(parent, partition, AccessExclusiveLock, hint);
 }
 
 /* Drop a partition as the parent's owner; return its name. */
@@ -645,9 +708,9 @@ read_layout_to_drop(FunctionCallInfo fcinfo, Request *request)
  * return their names.  Throws SQLSTATE 22004, 22023 (not a layout, or none
  * that is known; a time in the future), 42P01, 42809 (not partitioned by IDs),
  * 42501 (not the owner, or the parent's owner does not own a partition, or a
- * table that refers to the parent), 55000 (no partition is of the present),
- * 23503 (a row of another table refers to one there), 2BP01 (something else
- * depends on a partition).
+ * table that refers to the parent), 55000 (no partition is of the present, or
+ * one before it is missing), 23503 (a row of another table refers to one
+ * there), 2BP01 (something else depends on a partition).
  */
 Datum
 snowflake_drop_partitions(PG_FUNCTION_ARGS)
@@ -663,7 +726,8 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_drop_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	request.given = PG_ARGISNULL(2) ? "NULL" :
+	request.is_named = !PG_ARGISNULL(2);
+	request.given = !request.is_named ? "NULL" :
 		quote_literal_cstr(text_to_cstring(PG_GETARG_TEXT_PP(2)));
 	request.until = PG_GETARG_TIMESTAMPTZ(1);
 	if (request.until > GetCurrentTimestamp())

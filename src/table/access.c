@@ -410,15 +410,15 @@ sf_owner_of_relation(Oid relation)
 
 /*
  * Become the owner; settings that its code changes are restored later.  A role
- * that was taken by SET ROLE alone does not suffice: the owner's code could
- * leave it by RESET ROLE.
+ * that was taken by SET ROLE or SET SESSION AUTHORIZATION does not suffice:
+ * the owner's code could leave it by RESET.
  */
 void
 sf_owner_become(SfOwner *before, Oid owner)
 {
 	GetUserIdAndSecContext(&before->user, &before->context);
 	before->guc_level = NewGUCNestLevel();
-	if (owner != before->user || owner != GetSessionUserId())
+	if (owner != before->user || owner != GetAuthenticatedUserId())
 		sf_owner_switch(owner);
 }
 

@@ -97,7 +97,7 @@ query($node, q{SET ROLE mallory;
 	INSERT INTO m.referring SELECT 1, n FROM generate_series(1, 100) n});
 query($node, 'BEGIN; ALTER TABLE m.days DETACH PARTITION m.old; ROLLBACK');
 is(caught($node), 1, 'a predicate of a table that refers to it is run by DETACH PARTITION');
-is(query($node, q{SELECT snowflake_drop_partitions('m.days', now())}), 'm.old', 'the partition is dropped');
+is(query($node, q{SELECT snowflake_drop_partitions('m.days', now(), 'snowflake')}), 'm.old', 'the partition is dropped');
 is(caught($node), 0, 'and nothing is run by that');
 is(query($node, q{SELECT current_user = session_user AND current_setting('is_superuser') = 'on'}), 't',
 	'the caller is who he was');
@@ -127,11 +127,11 @@ foreach my $name (sort keys %beside)
 	query($node, $beside{$name});
 	query($node, 'BEGIN; ALTER TABLE days DETACH PARTITION old; ROLLBACK');
 	is(caught($node), 1, "$name: its trap springs where that is done by hand");
-	refused($node, q{SELECT snowflake_drop_partitions('days', now())}, '42501',
+	refused($node, q{SELECT snowflake_drop_partitions('days', now(), 'snowflake')}, '42501',
 		qr/table "m\.refers" has another owner than "days".*HINT:  Drop the foreign keys/s, 'no partition is dropped');
 	is(caught($node), 0, 'and the trap does not spring');
 	query($node, 'ALTER TABLE ' . ($name =~ /table/ ? 'm.refers DROP CONSTRAINT refers' : 'm.of_many DROP CONSTRAINT of_many') . '_day_fkey');
-	is(query($node, q{SELECT snowflake_drop_partitions('days', now())}), 'public.old', 'the remedy helps');
+	is(query($node, q{SELECT snowflake_drop_partitions('days', now(), 'snowflake')}), 'public.old', 'the remedy helps');
 	is(caught($node), 0, 'and does not spring it');
 	query($node, 'DROP TABLE IF EXISTS m.of_many; DROP TABLE IF EXISTS m.refers; DROP TABLE days');
 }
@@ -139,12 +139,29 @@ foreach my $name (sort keys %beside)
 partitioned();
 query($node, q{CREATE TABLE refers (day bigint REFERENCES days); INSERT INTO refers VALUES (400000000000001);
 	ALTER TABLE old OWNER TO mallory; SET ROLE mallory; CREATE INDEX ON public.old ((m.evil(1)))});
-refused($node, q{SELECT snowflake_drop_partitions('days', now())}, '42501',
+refused($node, q{SELECT snowflake_drop_partitions('days', now(), 'snowflake')}, '42501',
 	qr/table "public\.old" has another owner than "days"/, 'nor is one of somebody else dropped that a query reads');
 is(caught($node), 0, 'and the trap does not spring');
 query($node, 'DROP TABLE refers');
-is(query($node, q{SELECT snowflake_drop_partitions('days', now())}), 'public.old', 'without a query it is dropped');
+is(query($node, q{SELECT snowflake_drop_partitions('days', now(), 'snowflake')}), 'public.old', 'without a query it is dropped');
 is(caught($node), 0, 'and nothing is run by that');
+
+# The partition key of a table above the parent is part of its constraint.
+query($node, q{DROP TABLE days; CREATE TABLE above (id bigint DEFAULT snowflake_nextval(), x integer NOT NULL) PARTITION BY RANGE ((x + m.evil(1)::integer));
+	CREATE TABLE days PARTITION OF above FOR VALUES FROM (0) TO (1000) PARTITION BY RANGE (id);
+	ALTER TABLE days ADD PRIMARY KEY (id), ALTER id SET DEFAULT snowflake_nextval();
+	CREATE TABLE public.old PARTITION OF days FOR VALUES FROM (1000) TO (400000000000000);
+	CREATE TABLE public.other PARTITION OF days FOR VALUES FROM (400000000000000) TO (MAXVALUE);
+	CREATE TABLE refers (day bigint REFERENCES days); ALTER TABLE above OWNER TO mallory});
+caught($node);
+query($node, 'BEGIN; ALTER TABLE days DETACH PARTITION old; ROLLBACK');
+cmp_ok(caught($node), '>', 0, 'the key of a table above: its trap springs where that is done by hand');
+refused($node, q{SELECT snowflake_drop_partitions('days', now(), 'snowflake')}, '42501',
+	qr/table "public\.above" has another owner than "days"/, 'no partition is dropped');
+is(caught($node), 0, 'and the trap does not spring');
+query($node, 'DROP TABLE refers, above');
+partitioned();
+query($node, 'DROP TABLE old');
 
 # The server folds the constraints of the default partition when another one is made.
 query($node, q{DROP TABLE other; CREATE TABLE other PARTITION OF days DEFAULT;
@@ -162,6 +179,24 @@ query($node, 'ALTER TABLE days DETACH PARTITION other');
 query($node, q{SELECT snowflake_create_partitions('days', '1 day', now(), now() + interval '1 day')});
 is(caught($node), 0, 'the remedy helps');
 query($node, 'DROP TABLE days, other');
+
+# A superuser who became mallory by SET SESSION AUTHORIZATION could be changed back.
+query($node, q{SET ROLE mallory;
+	CREATE FUNCTION m.become(v integer) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+		BEGIN
+			PERFORM set_config('session_authorization', 'postgres', false);
+			RETURN m.evil(v);
+		EXCEPTION WHEN insufficient_privilege THEN
+			RETURN m.evil(v);
+		END $$;
+	CREATE TABLE m.own (id bigint DEFAULT public.snowflake_nextval()) PARTITION BY RANGE (id);
+	CREATE TABLE m.rest_of_own PARTITION OF m.own (CHECK (m.become(1) AND id > 0)) DEFAULT});
+caught($node);
+query($node, q{SET SESSION AUTHORIZATION mallory; BEGIN; CREATE TABLE m.by_hand PARTITION OF m.own FOR VALUES FROM (3000) TO (4000); ROLLBACK});
+is(caught($node), 1, 'SET SESSION AUTHORIZATION: its trap springs where that is done by hand');
+query($node, q{SET SESSION AUTHORIZATION mallory; SELECT public.snowflake_create_partitions('m.own', '1 day', now(), now() + interval '1 day')});
+is(caught($node), 0, 'and not where the function does it');
+query($node, 'DROP TABLE m.own');
 
 # Who may create in the extension's schema could replace its functions.
 query($node, q{REVOKE CREATE ON SCHEMA public FROM mallory, PUBLIC; CREATE TABLE parted (id bigint) PARTITION BY RANGE (id); ALTER TABLE parted OWNER TO mallory});

@@ -109,7 +109,7 @@ refused($node, "SET lock_timeout = '1ms'; $january",
 	'what is missing needs the lock of CREATE TABLE ... PARTITION OF');
 
 # the same for dropping partitions
-my $drop = q{SELECT snowflake_drop_partitions('orders', '2024-04-01+00')};
+my $drop = q{SELECT snowflake_drop_partitions('orders', '2024-04-01+00', 'snowflake')};
 is(query($node, "SET lock_timeout = '1ms'; $drop"), '',
 	'with nothing to drop, it waits for no session that writes');
 $writer->query_safe('COMMIT');
