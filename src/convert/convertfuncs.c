@@ -140,7 +140,9 @@ note_on_rows(const SfConversion *conversion, const Target *to)
 
 	if (sf_key_layout_find(&old, conversion->relation, conversion->number) &&
 		!sf_layout_is_same(&old.layout, to->layout))
-		return "existing IDs have another layout: this one reads wrong times from them";
+		return get_rel_relkind(conversion->relation) != RELKIND_PARTITIONED_TABLE ?
+			"existing IDs have another layout: this one reads wrong times from them" :
+			"existing IDs have another layout: this one reads wrong times from them, so drop their partitions with that one named";
 	return psprintf("existing IDs read as if made at %s or soon after, by any node",
 					sf_timefmt_show(to->layout->epoch_ms));
 }
@@ -311,6 +313,7 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	find_target(fcinfo, conversion->schema, &to);
 	sf_conversion_refuse_foreign_key(conversion);
 	refuse_converted(conversion, to.call);
+	sf_conversion_keep_meaning();
 	sf_conversion_require(conversion);
 	require_callable(conversion, to.function);
 	sf_conversion_start(conversion, dry_run);

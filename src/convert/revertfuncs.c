@@ -363,7 +363,10 @@ snowflake_revert(PG_FUNCTION_ARGS)
 	is_snowflake = get_atttype(conversion->relation,
 							   conversion->number) == conversion->other;
 	if (is_snowflake)
+	{
+		sf_conversion_keep_meaning();
 		sf_conversion_require(conversion);
+	}
 	sf_conversion_start(conversion, dry_run);
 	if (is_snowflake)
 	{

@@ -96,7 +96,8 @@ FROM (
 -- sides of foreign keys with altered columns, with their partitions.  The server validates
 -- such a key anew by a query, and planning it runs functions of indexes and constraints.
 -- So does the query that fills a materialized view, with all tables and views that it
--- reads; those of a superuser give their owner no right that he lacks.
+-- reads, through views, policies and functions, but for a body that is a text.  Those of a
+-- superuser give their owner no right that he lacks.
 -- name: run
 :owned,
 :foreign_keys,
@@ -105,28 +106,32 @@ joined(relid) AS (
 	UNION
 	SELECT i.inhrelid FROM joined j JOIN pg_inherits i ON i.inhparent = j.relid
 ),
-readers AS (
-	SELECT ev_class, refobjid AS relid FROM pg_rewrite r JOIN pg_depend d
-		ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND refclassid = 'pg_class'::regclass
-	WHERE ev_type = '1' AND refobjid >= 16384
-),
-read(relid) AS (
-	SELECT r.relid FROM readers r JOIN views v ON v.oid = ev_class
-	WHERE v.relkind = 'm' AND v.relispopulated
+read(class, object) AS (
+	SELECT 'pg_class'::regclass::oid, oid FROM views WHERE relkind = 'm' AND relispopulated
 	UNION
-	SELECT x.relid FROM read, LATERAL (
-		SELECT r.relid FROM readers r JOIN pg_class c ON c.oid = ev_class
-		WHERE ev_class = read.relid AND c.relkind = 'v'
+	SELECT x.class, x.object FROM read r, LATERAL (
+		SELECT refclassid, refobjid FROM pg_depend
+		WHERE r.class <> 'pg_class'::regclass AND classid = r.class AND objid = r.object
+			AND refclassid IN ('pg_class'::regclass, 'pg_proc'::regclass) AND refobjid >= 16384
 		UNION ALL
-		SELECT inhrelid FROM pg_inherits WHERE inhparent = read.relid) x
+		SELECT 'pg_rewrite'::regclass, w.oid FROM pg_rewrite w JOIN pg_class c ON c.oid = ev_class
+		WHERE r.class = 'pg_class'::regclass AND ev_class = r.object
+			AND (c.relkind = 'v' OR c.oid IN (SELECT oid FROM views))
+		UNION ALL
+		SELECT 'pg_policy'::regclass, oid FROM pg_policy
+		WHERE r.class = 'pg_class'::regclass AND polrelid = r.object
+		UNION ALL
+		SELECT 'pg_class'::regclass, inhrelid FROM pg_inherits
+		WHERE r.class = 'pg_class'::regclass AND inhparent = r.object) x(class, object)
 ),
 run AS (
 	SELECT class, object, owner FROM owned
 	UNION
 	SELECT 'pg_class'::regclass, oid, relowner FROM joined JOIN pg_class ON oid = relid
 	UNION
-	SELECT 'pg_class'::regclass, c.oid, relowner FROM read JOIN pg_class c ON c.oid = relid
-		JOIN pg_roles o ON o.oid = relowner WHERE NOT rolsuper
+	SELECT class, c.oid, relowner FROM read JOIN pg_class c ON c.oid = object
+		JOIN pg_roles o ON o.oid = relowner
+	WHERE class = 'pg_class'::regclass AND relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT rolsuper
 )
 
 -- name: other_owners

@@ -473,6 +473,29 @@ sf_conversion_is_snowflake(FunctionCallInfo fcinfo)
 		type != INT2OID;
 }
 
+/* Set something until sf_conversion_finish(). */
+static void
+set_for_script(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * Print definitions, and read them, so that they mean the same, whatever the
+ * database has set.  For a script that is printed, who runs it sets the rest.
+ */
+void
+sf_conversion_keep_meaning(void)
+{
+	set_for_script("check_function_bodies", "off");
+	set_for_script("default_tablespace", "");
+	set_for_script("datestyle", "ISO");
+	set_for_script("intervalstyle", "postgres");
+	set_for_script("extra_float_digits", "1");
+	set_for_script("array_nulls", "on");
+}
+
 /*
  * Open a conversion to a type, within SPI.  The first two arguments of the
  * call are the table and the column.  The path is set here, not where the
@@ -486,18 +509,6 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake, bool dry_run)
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
 	Oid			relation = PG_GETARG_OID(0);
 	const char *column = NameStr(*PG_GETARG_NAME(1));
-
-	/* a definition is printed, and read, to mean the same in any session */
-	static const struct
-	{
-		const char *name;
-		const char *value;
-	}			settings[] = {
-		{"search_path", SF_CONVERSION_PATH}, {"quote_all_identifiers", "off"},
-		{"check_function_bodies", "off"}, {"default_tablespace", ""},
-		{"datestyle", "ISO"}, {"intervalstyle", "postgres"},
-		{"extra_float_digits", "1"}, {"array_nulls", "on"}
-	};
 	const char *schema;
 	const char *name;
 
@@ -509,10 +520,9 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake, bool dry_run)
 	conversion->overloads = SQL_OVERLOADS;
 	conversion->guc_level = NewGUCNestLevel();
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
-	for (size_t i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i].name, settings[i].value,
-								 PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
+	set_for_script("search_path", SF_CONVERSION_PATH);
+	/* what is printed is compared with what we print, in any session */
+	set_for_script("quote_all_identifiers", "off");
 	require_table(relation);
 	if (!dry_run)
 		keep_first_names(fcinfo, relation);

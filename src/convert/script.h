@@ -61,6 +61,7 @@ extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 									const char *name);
 extern SfConversion *sf_conversion_open(FunctionCallInfo fcinfo,
 										bool to_snowflake, bool dry_run);
+extern void sf_conversion_keep_meaning(void);
 extern char *sf_conversion_advance(int64 id, const char *layout, bool force);
 extern bool sf_conversion_is_snowflake(FunctionCallInfo fcinfo);
 extern void sf_conversion_require(SfConversion *conversion);

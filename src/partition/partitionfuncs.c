@@ -17,7 +17,7 @@
  * for a transaction that sets another one.  It is that of the topmost table,
  * which needs no lock.  All rows that are here were made before the lock on
  * the parent, so a default that made them is in the catalogue, unless another
- * one has taken its place (require_no_gap()).
+ * one took its place, which may show as a gap (require_no_gap()).
  *
  * snowflake_drop_partitions() does the same, and drops what it has found under
  * the stronger lock.  It detaches a partition before it drops it: the server
@@ -613,9 +613,8 @@ first_id_of_second_day(const SfLayout *layout)
 /*
  * Return the partitions whose IDs were all made before a time.  A partition
  * that begins below 0, or with MINVALUE, is for keys that no layout has made,
- * and so is one that ends within the layout's first day, as those of a
- * sequence do before a conversion: their time is unknown.  One that begins
- * there may have such keys, too, if the caller does not know better.
+ * and one that begins within the layout's first day may have keys of a
+ * sequence, from before a conversion: their time is unknown.
  */
 static List *
 find_old(Relation parent, const Request *request)
@@ -633,8 +632,7 @@ find_old(Relation parent, const Request *request)
 		if (spans[i].first < 0 || spans[i].last >= end)
 			continue;
 		seem_old = true;
-		if (spans[i].last >= first &&
-			(request->is_named || spans[i].first >= first))
+		if (spans[i].first >= first)
 			old = lappend(old, &spans[i]);
 	}
 	if (seem_old)

@@ -341,10 +341,10 @@ SELECT count(*) FROM snowflake_drop_partitions('recent', now());
 -- name
 CREATE TABLE tree (id bigint DEFAULT snowflake_nextval(), region text) PARTITION BY RANGE (id);
 CREATE TABLE tree_now PARTITION OF tree FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
-CREATE TABLE tree_old PARTITION OF tree FOR VALUES FROM (0) TO (400000000000000) PARTITION BY LIST (region);
+CREATE TABLE tree_old PARTITION OF tree FOR VALUES FROM (370000000000000) TO (400000000000000) PARTITION BY LIST (region);
 CREATE TABLE tree_old_eu PARTITION OF tree_old FOR VALUES IN ('eu');
 CREATE TABLE tree_old_us PARTITION OF tree_old FOR VALUES IN ('us') PARTITION BY RANGE (id);
-CREATE TABLE tree_old_us_1 PARTITION OF tree_old_us FOR VALUES FROM (0) TO (200000000000000);
+CREATE TABLE tree_old_us_1 PARTITION OF tree_old_us FOR VALUES FROM (370000000000000) TO (380000000000000);
 CREATE SCHEMA "Old, ""parts""";
 CREATE TABLE "Old, ""parts"""."Tree; 2" PARTITION OF tree FOR VALUES FROM (400000000000000) TO (800000000000000);
 SELECT snowflake_drop_partitions('tree', '2024-02-01', 'snowflake');
@@ -358,7 +358,6 @@ CREATE TABLE serials_2 PARTITION OF serials FOR VALUES FROM (1000000) TO (362387
 CREATE TABLE serials_3 PARTITION OF serials FOR VALUES FROM (362387865600000) TO (362387865600001);
 CREATE TABLE serials_now PARTITION OF serials FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
 SELECT snowflake_min_id('2024-01-02+00') AS second_day;
--- two layouts are in use there, as the gap says, and only the caller knows which one is old
 SELECT snowflake_drop_partitions('serials', now() - interval '1 year', 'snowflake');
 SELECT partition FROM snowflake_partitions('serials');
 -- they may lie in the first partition of the calendar, too
@@ -367,41 +366,39 @@ SELECT count(*) > 12 AS made FROM snowflake_create_partitions('mixed', '1 month'
 INSERT INTO mixed SELECT generate_series(1, 1000);
 SELECT snowflake_drop_partitions('mixed', '2024-03-01');
 SELECT count(*) FROM mixed;
-SELECT snowflake_drop_partitions('mixed', '2024-03-01', 'snowflake');
-SELECT count(*) FROM mixed;
 -- rows of an earlier layout look older than they are: that of the default is not theirs
 CREATE TABLE earlier (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text) PARTITION BY RANGE (id);
 SELECT count(*) > 0 AS made FROM snowflake_create_partitions('earlier', '1 week', now(), now() + interval '1 second');
 INSERT INTO earlier (item) VALUES ('made just now');
-SELECT count(*) > 0 AS converted FROM snowflake_convert('earlier', dry_run => false, layout => 'pgedge');
+SELECT substring(note FROM 'existing.*') FROM snowflake_convert('earlier', dry_run => false, layout => 'pgedge') WHERE statement ~ 'SET DEFAULT';
 SELECT count(*) > 0 AS made FROM snowflake_create_partitions('earlier', '1 day', now(), now() + interval '1 second');
 DO $$
 DECLARE
 	hint text;
 BEGIN
-	PERFORM snowflake_drop_partitions('earlier', '2026-01-01');
+	PERFORM snowflake_drop_partitions('earlier', now() - interval '100 days');
 EXCEPTION WHEN object_not_in_prerequisite_state THEN
 	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-	RAISE WARNING '%', hint;
-	PERFORM * FROM (SELECT snowflake_drop_partitions('earlier', '2026-01-01', 'snowflake')) d;
+	RAISE WARNING '%', regexp_replace(hint, '''2.*?''', '''TIME''');
+	PERFORM snowflake_drop_partitions('earlier', now() - interval '100 days', 'snowflake');
 END $$;
 SELECT item FROM earlier;
 
 -- foreign tables: only the local table is dropped
 CREATE FOREIGN DATA WRAPPER nowhere;
 CREATE SERVER nowhere FOREIGN DATA WRAPPER nowhere;
-CREATE FOREIGN TABLE tree_far PARTITION OF tree FOR VALUES FROM (0) TO (400000000000000) SERVER nowhere;
+CREATE FOREIGN TABLE tree_far PARTITION OF tree FOR VALUES FROM (370000000000000) TO (400000000000000) SERVER nowhere;
 SELECT snowflake_drop_partitions('tree', '2024-02-01', 'snowflake');
 SELECT count(*) FROM pg_class WHERE relname = 'tree_far';
 DROP FOREIGN DATA WRAPPER nowhere CASCADE;
 
 -- rows that other tables refer to, and objects that depend on a partition
 CREATE TABLE paid (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
-CREATE TABLE paid_1 PARTITION OF paid FOR VALUES FROM (0) TO (400000000000000);
+CREATE TABLE paid_1 PARTITION OF paid FOR VALUES FROM (370000000000000) TO (400000000000000);
 CREATE TABLE paid_2 PARTITION OF paid FOR VALUES FROM (400000000000000) TO (800000000000000);
 CREATE TABLE paid_now PARTITION OF paid FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
 CREATE TABLE receipt (paid bigint REFERENCES paid);
-INSERT INTO paid VALUES (1), (400000000000001);
+INSERT INTO paid VALUES (370000000000001), (400000000000001);
 INSERT INTO receipt VALUES (400000000000001);
 \set VERBOSITY sqlstate
 SELECT snowflake_drop_partitions('paid', '2024-02-01', 'snowflake');
@@ -419,7 +416,7 @@ DROP TABLE receipt;
 CREATE SCHEMA theirs;
 GRANT USAGE ON SCHEMA theirs TO snowflake_owner, snowflake_other;
 CREATE TABLE theirs.days (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
-CREATE TABLE theirs.days_1 PARTITION OF theirs.days FOR VALUES FROM (0) TO (400000000000000);
+CREATE TABLE theirs.days_1 PARTITION OF theirs.days FOR VALUES FROM (370000000000000) TO (400000000000000);
 CREATE TABLE theirs.days_2 PARTITION OF theirs.days FOR VALUES FROM (400000000000000) TO (800000000000000);
 CREATE TABLE theirs.days_now PARTITION OF theirs.days FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
 GRANT ALL ON theirs.days TO snowflake_other;

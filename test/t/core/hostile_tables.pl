@@ -90,8 +90,8 @@ is(caught($node), 0, 'nothing is run by a new partition');
 # The server looks for rows that refer to the partition. Planning that query runs the
 # owner's code.
 query($node, q{SET ROLE mallory;
-	CREATE TABLE m.old PARTITION OF m.days FOR VALUES FROM (1000) TO (400000000000000);
-	INSERT INTO m.days (id, x) VALUES (1001, 1);
+	CREATE TABLE m.old PARTITION OF m.days FOR VALUES FROM (370000000000000) TO (400000000000000);
+	INSERT INTO m.days (id, x) VALUES (370000000000001, 1);
 	CREATE TABLE m.referring (day bigint REFERENCES m.days, x integer, CHECK (m.evil(1) AND x > 0));
 	CREATE INDEX ON m.referring (day) WHERE m.evil(1);
 	INSERT INTO m.referring SELECT 1, n FROM generate_series(1, 100) n});
@@ -108,10 +108,10 @@ is(query($node, q{SELECT current_user = session_user AND current_setting('is_sup
 sub partitioned
 {
 	query($node, q{CREATE TABLE public.days (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
-		CREATE TABLE public.old PARTITION OF days FOR VALUES FROM (1000) TO (400000000000000);
+		CREATE TABLE public.old PARTITION OF days FOR VALUES FROM (370000000000000) TO (400000000000000);
 		CREATE TABLE public.other PARTITION OF days FOR VALUES FROM (400000000000000) TO (MAXVALUE);
 		GRANT REFERENCES ON days TO mallory; GRANT CREATE ON SCHEMA public TO mallory;
-		INSERT INTO days VALUES (1001), (400000000000001)});
+		INSERT INTO days VALUES (370000000000001), (400000000000001)});
 }
 
 my %beside = (
@@ -150,7 +150,7 @@ is(caught($node), 0, 'and nothing is run by that');
 query($node, q{DROP TABLE days; CREATE TABLE above (id bigint DEFAULT snowflake_nextval(), x integer NOT NULL) PARTITION BY RANGE ((x + m.evil(1)::integer));
 	CREATE TABLE days PARTITION OF above FOR VALUES FROM (0) TO (1000) PARTITION BY RANGE (id);
 	ALTER TABLE days ADD PRIMARY KEY (id), ALTER id SET DEFAULT snowflake_nextval();
-	CREATE TABLE public.old PARTITION OF days FOR VALUES FROM (1000) TO (400000000000000);
+	CREATE TABLE public.old PARTITION OF days FOR VALUES FROM (370000000000000) TO (400000000000000);
 	CREATE TABLE public.other PARTITION OF days FOR VALUES FROM (400000000000000) TO (MAXVALUE);
 	CREATE TABLE refers (day bigint REFERENCES days); ALTER TABLE above OWNER TO mallory});
 caught($node);
