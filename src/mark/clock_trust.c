@@ -5,10 +5,10 @@
  *	  and snowflake.clock_check asks for the kernel's opinion, too.
  *
  * The baseline is the wall clock minus the time since boot: the largest such
- * difference at which a mark was loaded or extended.  The server has one
- * baseline, because all databases share the counters.  A jump past the mark
- * cannot bypass this check: until the mark is extended, nothing is issued
- * beyond it.
+ * difference at which a mark was loaded or extended, but for a time before the
+ * epoch of snowflake.layout, which is wrong.  The server has one baseline,
+ * because all databases share the counters.  A jump past the mark cannot
+ * bypass this check: until the mark is extended, nothing is issued beyond it.
  *
  * A process may lose the processor between any two lines.  So it reads the
  * baseline after the clock.  Otherwise it could find no baseline yet, and
