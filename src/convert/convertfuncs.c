@@ -137,10 +137,11 @@ static const char *
 note_on_rows(const SfConversion *conversion, const Target *to)
 {
 	SfKeyLayout old;
+	char		kind = get_rel_relkind(conversion->relation);
 
 	if (sf_key_layout_find(&old, conversion->relation, conversion->number) &&
 		!sf_layout_is_same(&old.layout, to->layout))
-		return get_rel_relkind(conversion->relation) != RELKIND_PARTITIONED_TABLE ?
+		return kind != RELKIND_PARTITIONED_TABLE ?
 			"existing IDs have another layout: this one reads wrong times from them" :
 			"existing IDs have another layout: this one reads wrong times from them, so drop their partitions with that one named";
 	return psprintf("existing IDs read as if made at %s or soon after, by any node",
