@@ -483,7 +483,7 @@ set_for_script(const char *name, const char *value)
 
 /*
  * Print definitions, and read them, so that they mean the same, whatever the
- * database has set.  For a script that is printed, who runs it sets the rest.
+ * database has set.  A script that is printed is read with other settings.
  */
 void
 sf_conversion_keep_meaning(void)

@@ -186,7 +186,6 @@ sf_server_number_parse_node(SfServerNumber *datacenter, SfServerNumber *node,
 				 INT32_MAX - 1);
 		return false;
 	}
-	return
-		sf_server_number_parse(node, slash + 1, hostname,
-							   reason, reason_size);
+	return sf_server_number_parse(node, slash + 1, hostname,
+								  reason, reason_size);
 }
