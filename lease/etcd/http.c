@@ -165,7 +165,7 @@ sf_http_open(const char *cacert, const char *cert, const char *key,
 	(void) curl_easy_setopt(http.easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 #endif
 #if LIBCURL_VERSION_NUM >= 0x081400
-	/* these threads are of the whole handle */
+	/* in these versions the threads belong to the multi handle */
 	ok = ok && curl_multi_setopt(http.multi, CURLMOPT_QUICK_EXIT,
 								 1L) == CURLM_OK;
 #endif

@@ -37,7 +37,7 @@
  */
 #define NO_LAYOUT_ABOVE	(PG_INT64_MAX / 16 * 15)
 
-/* So far the clock of another server may be ahead that made a key. */
+/* How far the clock of the server that made a key may be ahead. */
 #define AHEAD_MS	(60 * 1000)
 
 SF_FUNCTION(snowflake_convert);
