@@ -3,13 +3,18 @@
 -- their parents.
 
 -- The tables whose owners' triggers can fire: what the statement changes, and what the
--- server changes for ON UPDATE, because a trigger has changed another column.
+-- server changes for ON UPDATE, because a trigger has changed another column; and the tables
+-- above partitions, whose keys the server computes.
 -- name: touched
 WITH RECURSIVE touched AS (
 	SELECT relid FROM unnest($1) x(relid)
 	UNION
 	SELECT k.conrelid FROM touched t JOIN pg_constraint k ON k.confrelid = t.relid
 	WHERE k.contype = 'f' AND k.confupdtype IN ('c', 'n', 'd')
+),
+above AS (
+	SELECT relid FROM touched
+	UNION SELECT a.relid FROM touched t, pg_partition_ancestors(t.relid) a(relid)
 )
 
 -- name: renumber_lock
@@ -24,14 +29,14 @@ WHERE NOT relispartition;
 -- name: renumber_other_owners
 :touched
 SELECT string_agg(DISTINCT quote_ident(pg_get_userbyid(c.relowner)), ', ')
-FROM touched JOIN pg_class c ON c.oid = relid
+FROM above JOIN pg_class c ON c.oid = relid
 WHERE c.relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user);
 
 -- name: renumber_not_one_owner
 :touched
 SELECT string_agg(DISTINCT format('%s belongs to %s.', pg_describe_object('pg_class'::regclass, c.oid, 0),
 	pg_get_userbyid(c.relowner)), chr(10))
-FROM touched JOIN pg_class c ON c.oid = relid
+FROM above JOIN pg_class c ON c.oid = relid
 WHERE c.relowner <> (SELECT relowner FROM pg_class WHERE oid = $1[1]);
 
 -- Each of the next queries returns the DETAIL of an error, or NULL, and commands for its

@@ -96,8 +96,9 @@ FROM (
 -- sides of foreign keys with altered columns, with their partitions.  The server validates
 -- such a key anew by a query, and planning it runs functions of indexes and constraints.
 -- So does the query that fills a materialized view, with all tables and views that it
--- reads, through views, policies and functions, but for a body that is a text.  Those of a
--- superuser give their owner no right that he lacks.
+-- reads, through views, policies and functions, but for a body that is a text.  The key of
+-- a table above a partition is code, too.  What a superuser owns there gives him no right that
+-- he lacks.
 -- name: run
 :owned,
 :foreign_keys,
@@ -132,6 +133,12 @@ run AS (
 	SELECT class, c.oid, relowner FROM read JOIN pg_class c ON c.oid = object
 		JOIN pg_roles o ON o.oid = relowner
 	WHERE class = 'pg_class'::regclass AND relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT rolsuper
+	UNION
+	SELECT 'pg_class'::regclass, c.oid, relowner
+	FROM (SELECT relid FROM joined UNION SELECT object FROM read WHERE class = 'pg_class'::regclass) x,
+		pg_partition_ancestors(relid) a(above) JOIN pg_class c ON c.oid = above
+		JOIN pg_roles o ON o.oid = relowner
+	WHERE NOT rolsuper
 )
 
 -- name: other_owners
@@ -162,7 +169,8 @@ FROM (
 
 -- Who could make a definition that is read anew mean something else, and the commands
 -- against it.  The server looks for functions, operators and casts by the types of their
--- arguments, and would find another one, which fits the new type better.  A role that may
+-- arguments, and would find another one, which fits the new type better; or a type with the
+-- function's name, to which it casts the argument.  A role that may
 -- become the table's owner gains nothing.  The commands are only for a table of a superuser:
 -- another owner could choose what a superuser takes from others, and to whom it goes.  There
 -- is none for a type that comes with code: of a table, a view, a domain or a range.
@@ -223,6 +231,12 @@ SELECT string_agg(DISTINCT why, chr(10)), string_agg(DISTINCT command, ' ') FILT
 		pg_describe_object(class, o.oid, 0), e.name, c.call), format('DROP %s;', o.object)
 	FROM called c JOIN callable o USING (class, namespace, name) JOIN enemies e ON e.role = o.role
 	WHERE o.oid NOT IN (SELECT oid FROM called)
+	UNION ALL
+	SELECT format('Type %s of %s could be taken for %s.', t.oid::regtype, e.name, call),
+		CASE WHEN typcategory <> 'A' THEN
+			format('DROP %s %s;', CASE typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, t.oid::regtype) END
+	FROM called JOIN pg_type t ON typname = name AND typnamespace = namespace JOIN enemies e ON e.role = typowner
+	WHERE class = 'pg_proc'::regclass
 	UNION ALL
 	SELECT format('Type %s lets %s create casts that would be called.', t.oid::regtype, e.name),
 		CASE WHEN typtype = 'e' OR relkind = 'c' THEN format('ALTER TYPE %s OWNER TO %s;', t.oid::regtype, owner) END

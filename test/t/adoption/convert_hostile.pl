@@ -253,6 +253,37 @@ foreach my $trap (sort keys %named)
 	query($node, q{ALTER SCHEMA names OWNER TO postgres; DROP TABLE names.t CASCADE; DROP TYPE names.mood CASCADE;
 		DROP FUNCTION IF EXISTS names.shown(snowflake); DROP FUNCTION names.same CASCADE});
 }
+# a type with the name of a function: the call becomes a cast, which checks a domain
+query($node, q{GRANT CREATE, USAGE ON SCHEMA names TO mallory; SET ROLE mallory; CREATE DOMAIN names.last AS bigint CHECK (m.evil((VALUE % 10)::integer));
+	RESET ROLE; REVOKE CREATE ON SCHEMA names FROM mallory;
+	CREATE FUNCTION names.last(bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 10';
+	CREATE TABLE names.t (id bigserial PRIMARY KEY); INSERT INTO names.t DEFAULT VALUES; CREATE INDEX ON names.t (names.last(id))});
+caught($node);
+query($node, qq{BEGIN;\nSELECT statement FROM snowflake_convert('names.t', type => 'snowflake') WHERE statement NOT IN ('BEGIN', 'COMMIT') \\gexec\nROLLBACK});
+cmp_ok(caught($node), '>', 0, 'a type with the name of a function: its trap springs where a superuser runs the script');
+my ($drop) = refused($node, q{SELECT snowflake_convert('names.t', type => 'snowflake', dry_run => false)}, '42501',
+	qr/DETAIL:  Type names\.last of mallory could be taken for names\.last\.\n/, '... which is refused') =~ /HINT:  Run as a superuser: (DROP DOMAIN names\.last;)$/m;
+query($node, $drop);
+like(query($node, q{SELECT count(*) FROM snowflake_convert('names.t', type => 'snowflake', dry_run => false)}), qr/^\d+$/, 'the remedy helps');
+is(caught($node), 0, 'and nothing of hers is called');
+query($node, 'DROP TABLE names.t; DROP FUNCTION names.last');
+# the key of a table above a partition
+query($node, q{CREATE TABLE names.above (of bigint, x integer NOT NULL) PARTITION BY RANGE ((x + m.evil(1)::integer));
+	CREATE TABLE names.below PARTITION OF names.above FOR VALUES FROM (0) TO (1000);
+	CREATE TABLE names.o (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), again bigint UNIQUE);
+	CREATE FUNCTION names.again() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.again := NEW.id; RETURN NEW; END';
+	CREATE TRIGGER again BEFORE INSERT OR UPDATE ON names.o FOR EACH ROW EXECUTE FUNCTION names.again();
+	INSERT INTO names.o VALUES (1); CREATE TABLE names.k (id serial PRIMARY KEY); INSERT INTO names.k DEFAULT VALUES;
+	ALTER TABLE names.above ADD k integer; ALTER TABLE names.below ADD FOREIGN KEY (of) REFERENCES names.o (again) ON UPDATE CASCADE;
+	ALTER TABLE names.below ADD FOREIGN KEY (k) REFERENCES names.k;
+	INSERT INTO names.below VALUES (1, 5, 1); ALTER TABLE names.above OWNER TO mallory});
+caught($node);
+query($node, 'BEGIN; UPDATE names.o SET id = 2; ROLLBACK');
+cmp_ok(caught($node), '>', 0, 'the key of a table above a partition: its trap springs where the key is changed by hand');
+refused($node, q{SELECT snowflake_renumber('names.o', 'id', 1, 1, false)}, '42501', qr/table names\.above belongs to mallory\./, '... but nothing is renumbered');
+refused($node, q{SET constraint_exclusion = on; SELECT snowflake_convert('names.k', dry_run => false)}, '42501', qr/names\.above belongs to mallory\./, '... nor converted');
+is(caught($node), 0, '... and nothing of hers is called');
+query($node, 'DROP TABLE names.above, names.o, names.k; DROP FUNCTION names.again');
 # a type that comes with code is taken over by nobody
 query($node, q{SET ROLE mallory; CREATE TABLE m.other (id bigint, note text); RESET ROLE;
 	CREATE FUNCTION names.notes(bigint) RETURNS SETOF m.other LANGUAGE sql STABLE AS 'SELECT * FROM m.other WHERE id = $1';
