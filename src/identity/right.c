@@ -29,13 +29,13 @@
 #include "runtime/shmem.h"
 
 /*
- * Note when a worker begins to look for a lease, unless the right of the
- * worker before it is still published.
+ * Note when the first worker begins to look for a lease.  Those after it go
+ * on, so that calls do not wait anew for each worker that ends.
  */
 static void
 begin_right(void)
 {
-	if (sf_shmem_right() == 0)
+	if (pg_atomic_read_u64(&sf_shmem->leasing.since_ms) == 0)
 		pg_atomic_write_u64(&sf_shmem->leasing.since_ms,
 							sf_clock_monotonic_ms());
 }

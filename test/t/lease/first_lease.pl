@@ -105,7 +105,7 @@ set_registry(undef, $slot);
 my $from = -s $a->logfile;
 $a->restart;
 my $lost = qr/this server has leased its node id, and snowflake.registry is not set/;
-my $remedy = qr/Set snowflake.registry in \S*postgresql.conf again, .*restart this server. Only if no server leases .*accept\('node_id'\)/;
+my $remedy = qr/Set snowflake.registry in \S*postgresql.conf again, .*restart this server. Only if no server leases .*accept\('node_id'::pg_catalog\.text\)/;
 like_log($a, qr/WARNING:  snowflake SF505: $lost\n.*HINT:  $remedy/, $from, 'a start without it is logged');
 refused($a, $next, '55000', qr/$lost\n.*DETAIL:  The registry may lease any node id.*HINT:  $remedy/s,
 	'a configured node id alone is refused');
@@ -137,5 +137,16 @@ like(status_of(), qr/^ok\|$slot is configured/, 'the configured node id is taken
 $a->restart;
 make_ids($a, 100);
 $a->stop;
+
+# ---- a registry that cannot be used ----
+
+# its worker ends again and again, and is started after 2 s
+my $unusable = new_holder('unusable', "snowflake.lease_wait = '10s'");
+$unusable->append_conf('postgresql.conf', "snowflake.registry = 'etcd://127.0.0.1/p?unknown=1'");
+$unusable->start;
+query($unusable, 'CREATE EXTENSION snowflake');
+refused($unusable, $next, '55000', qr/this server has no lease of a node id/, 'a registry that cannot be used');
+refused($unusable, "SET statement_timeout = '6s'; $next", '55000', qr/this server has no lease of a node id/, '... for which later calls do not wait');
+$unusable->stop;
 $checker->clients;
 done_testing();
