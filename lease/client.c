@@ -103,7 +103,7 @@ sf_registry_failure(SfFailure failure)
 #define ANOTHER	COMPARE("Another registry")
 
 static const char *const postgresql[SF_FAILURES] = {
-	[SF_FAILURE_UNREACHABLE] = "Start the registry's server; or correct snowflake.registry, and restart this one. This command meets the same problem here, such as DNS, a firewall or listen_addresses: {psql} -c 'SELECT 1'",
+	[SF_FAILURE_UNREACHABLE] = "If other servers lease elsewhere (SHOW snowflake.registry;), set that here, and restart. If not, start the registry's server. This command meets the same problem here, such as DNS, a firewall or listen_addresses: {psql} -c 'SELECT 1'",
 	[SF_FAILURE_TIMEOUT] = "Run here: {psql} -c 'SELECT 1'; If it waits too, the host or its server is down, or a firewall drops packets. If not, start its synchronous standby; or raise snowflake.lease_timeout here, and reload.",
 	[SF_FAILURE_CERTIFICATE] = "Run here: openssl s_client -starttls postgres -connect {address} </dev/null | openssl x509 -noout -issuer -dates; Replace an expired certificate there (ssl_cert_file), and reload; or set sslrootcert in snowflake.registry to its issuer's, and restart. Replace an expired sslcert here.",
 	[SF_FAILURE_LOGIN] = "Put the role's password into {keeper}. Changing it stops other servers. In the registry, let pg_hba.conf admit {role}, and if need be, run as a superuser: ALTER ROLE {role} LOGIN; or, if missing, CREATE ROLE {role} LOGIN;",
@@ -118,7 +118,7 @@ static const char *const postgresql[SF_FAILURES] = {
 };
 
 static const char *const etcd[SF_FAILURES] = {
-	[SF_FAILURE_UNREACHABLE] = "Start etcd; or correct snowflake.registry, and restart this server. This says which members answer: {export} etcdctl endpoint health",
+	[SF_FAILURE_UNREACHABLE] = "If other servers lease elsewhere (SHOW snowflake.registry;), set that here, and restart. If not, start etcd. This says which members answer: {export} etcdctl endpoint health",
 	[SF_FAILURE_TIMEOUT] = "Run here: {export} etcdctl endpoint status; A member without an answer is down, or a firewall drops packets. Without a leader there is no quorum: start the other members. If etcd is only slow, raise snowflake.lease_timeout here, and reload.",
 	[SF_FAILURE_CERTIFICATE] = "Run here: openssl s_client -connect {address} </dev/null | openssl x509 -noout -issuer -dates; Replace an expired certificate in etcd; or set ?cacert= in snowflake.registry to its issuer's, and restart. Replace expired files of ?cert= and ?key= here.",
 	[SF_FAILURE_LOGIN] = "Put user and password into the two lines of the file {credentials} (?credentials= in snowflake.registry), which only this server's account can read (chmod 600). This sets the password: {root} etcdctl user passwd {user}",
@@ -130,7 +130,7 @@ static const char *const etcd[SF_FAILURES] = {
 };
 
 static const char *const zookeeper[SF_FAILURES] = {
-	[SF_FAILURE_UNREACHABLE] = "Start ZooKeeper; or correct snowflake.registry, and restart this server. This tries its hosts: {zkcli} ls /",
+	[SF_FAILURE_UNREACHABLE] = "If other servers lease elsewhere (SHOW snowflake.registry;), set that here, and restart. If not, start ZooKeeper. This tries its hosts: {zkcli} ls /",
 	[SF_FAILURE_TIMEOUT] = "Run here: {zkcli} ls / If that gets no answer, too, a host is down, or lacks a quorum, or a firewall drops packets: start the other members. If ZooKeeper is only slow, raise snowflake.lease_timeout here, and reload.",
 	[SF_FAILURE_LOGIN] = "Put user and password into the two lines of the file {credentials} (?credentials= in snowflake.registry), which only this server's account can read (chmod 600).",
 	[SF_FAILURE_PERMISSION] = "Another user made the nodes below {path}. Put that user and its password into the file {credentials} (?credentials= in snowflake.registry). Or, in {zkcli} as that user (addauth digest OWNER:PASSWORD), run: setAcl -R {path} digest:{user}:HASH:cdrwa",

@@ -323,7 +323,7 @@ mend(FunctionCallInfo fcinfo, int64 floor_ms)
 		put(fcinfo, "recorded configuration",
 			psprintf("a part was missing or damaged; what is configured was recorded in its place: snowflake.layout is \"%s\", snowflake.shard_layout is \"%s\"",
 					 layout, shard_layout),
-			psprintf("If the IDs of this database were made with another layout, set that in snowflake.layout or snowflake.shard_layout, restart the server, and run as a superuser: SELECT %s.snowflake_accept('configuration');",
+			psprintf("If the IDs of this database were made with another layout, set that in snowflake.layout or snowflake.shard_layout, restart the server, and run as a superuser: SELECT %s.snowflake_accept('configuration'::pg_catalog.text);",
 					 sf_extschema()));
 		break;
 	}
@@ -409,7 +409,7 @@ recover_numbers(FunctionCallInfo fcinfo, const SfStatusNumbers *numbers,
 					 psprintf(", but for %llu that lie more than a day ahead of the clock",
 							  (unsigned long long) column->ahead)),
 			column->ahead == 0 ? NULL :
-			psprintf("If a wrong clock made these, stop all clients, and run as the owner of the table: %s",
+			psprintf("If a wrong clock made these, and no subscription brought them, stop all clients, and run as the owner of the table: %s",
 					 renumber(column)));
 	}
 	put(fcinfo, "other columns",
@@ -545,7 +545,8 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 						 (unsigned long long) column->ahead,
 						 where_feeds_go_on(found_ms, column->future)),
 				column->ahead == 0 ? NULL :
-				psprintf("Run as the owner of the table: %s", renumber(column)));
+				psprintf("If no subscription brought them, run as the owner of the table: %s",
+						 renumber(column)));
 		else if (found_ms != 0)
 			put(fcinfo, column->shown,
 				"a feed of this column must go on below its IDs of the future",

@@ -254,7 +254,7 @@ sf_status_feed(SfStatus *status)
 	else if (!found.exists && !RecoveryInProgress() && sf_feed_has_worker())
 		sf_status_put(status, SF_STATUS_WARNING,
 					  "there is no table \"snowflake_feed\", although snowflake.feed_databases has this database",
-					  psprintf("Create it, and publish: SELECT %s.snowflake_create_feed(); SELECT %s;",
+					  psprintf("Create it, and publish: SELECT %s.snowflake_create_feed(); SELECT %s; If publications had it, add it to them, and refresh the subscriptions.",
 							   sf_extschema(), sf_feed_publish_call(NULL)));
 	else if (found.exists && !has_own && !RecoveryInProgress() &&
 			 sf_feed_has_worker())

@@ -783,7 +783,8 @@ find_lock(void *arg)
 		locked->remedy = MemoryContextStrdup(context, pid != NULL ?
 											 psprintf("Wait until process %s has ended its transaction, or end that process: SELECT pg_catalog.pg_terminate_backend(%s);",
 													  pid, pid) :
-											 psprintf("The transaction is prepared. End it: ROLLBACK PREPARED %s;",
+											 psprintf("The transaction is prepared. End it as its coordinator has decided: COMMIT PREPARED %s; or ROLLBACK PREPARED %s;",
+													  sf_text_quote(gid),
 													  sf_text_quote(gid)));
 	}
 	SPI_finish();

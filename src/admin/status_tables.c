@@ -411,7 +411,7 @@ sf_status_subscriptions(SfStatus *status)
 			  "get rows from a subscription that fails",
 			  &names, columns->n, columns->hidden,
 			  names.n == 0 ? NULL :
-			  psprintf("If the server's log names a unique constraint or index (SQLSTATE 23505), run on both servers: SELECT node_id FROM %s.pg_stat_snowflake; If these differ, the row may be here already: do not renumber. If equal, set another here, and run: SELECT pg_catalog.pg_reload_conf(); Then, as the table's owner, with the ID in the log: SELECT * FROM %s.snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
+			  psprintf("If the log names a unique constraint or index (SQLSTATE 23505), run on both servers: SELECT node_id FROM %s.pg_stat_snowflake; If these are equal, set another here, and run: SELECT pg_catalog.pg_reload_conf(); If they never were, do not renumber: the row may be here already. Else, as the table's owner, with the log's ID: SELECT * FROM %s.snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
 					   sf_extschema(), sf_extschema(),
 					   arguments_of(names.one)));
 }
@@ -732,7 +732,7 @@ remedy_of_rows(const Column *column, const SfNodeSearch *search)
 						key->name == NULL ? "" : ", ",
 						key->name == NULL ? "" :
 						quote_literal_cstr(key->name));
-	return psprintf("%s If this clock is behind, correct it. If a wrong clock made the rows, stop all clients, and run as the table's owner: SELECT * FROM %s.snowflake_renumber(%s, '%lld'::bigint, '%lld'::bigint, false);",
+	return psprintf("%s If this clock is behind, correct it. If a wrong clock made the rows, and no subscription brought them, stop all clients, and run as the table's owner: SELECT * FROM %s.snowflake_renumber(%s, '%lld'::bigint, '%lld'::bigint, false);",
 					first, sf_extschema(), arguments_of(column), (long long)
 					sf_layout_min_id(&key->layout,
 									 Max(tick, key->layout.epoch_tick)),
@@ -843,7 +843,7 @@ is_refused(const SfLayout *layout, bool has_node, uint32 node)
 static const char *
 remedy_of_layout(const Column *column)
 {
-	return psprintf("In one column, IDs of two layouts can be equal. For a new one, run as the owner of the table: ALTER TABLE %s ADD COLUMN NAME bigint DEFAULT %s.snowflake_nextval('LAYOUT'); These layouts last: SELECT * FROM %s.snowflake_layouts();",
+	return psprintf("In one column, IDs of two layouts can be equal. For a new one, run as the owner of the table: ALTER TABLE %s ADD COLUMN NAME bigint DEFAULT %s.snowflake_nextval('LAYOUT'::pg_catalog.text); These layouts last: SELECT * FROM %s.snowflake_layouts();",
 					table_of(column), sf_extschema(), sf_extschema());
 }
 

@@ -153,7 +153,7 @@ sf_read_only_refuse(const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 				 errmsg("cannot execute %s during recovery", function),
-				 errhint("Connect to the primary, or promote this server.")));
+				 errhint("Connect to the primary. Promote this server only if the primary is gone for good.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 			 errmsg("cannot execute %s in a read-only transaction", function),

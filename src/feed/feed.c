@@ -231,7 +231,7 @@ sf_feed_open(LOCKMODE lock, AclMode rights)
 				 errmsg("\"%s\" is not a table as snowflake_create_feed() makes it",
 						TABLE),
 				 errdetail("It must be an ordinary logged table with the same columns, without triggers, rules, row-level security, further constraints, generated columns, and indexes with expressions or conditions."),
-				 errhint("Run as its owner: ALTER TABLE %s." TABLE " RENAME TO " TABLE "_old; SELECT %s.snowflake_create_feed();",
+				 errhint("Drop the triggers, columns, constraints or indexes that were added to it. Only if no publication has it, run instead as its owner: ALTER TABLE %s." TABLE " RENAME TO " TABLE "_old; SELECT %s.snowflake_create_feed();",
 						 sf_extschema(), sf_extschema())));
 	return table;
 }
@@ -452,10 +452,14 @@ snowflake_create_feed(PG_FUNCTION_ARGS)
 
 	if (table != NULL)
 	{
+		Oid			owner = table->rd_rel->relowner;
+
 		relation_close(table, AccessShareLock);
 		ereport(NOTICE,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
-				 errmsg("table \"%s\" already exists", TABLE)));
+				 errmsg("table \"%s\" already exists", TABLE),
+				 errdetail("It belongs to \"%s\".",
+						   GetUserNameFromId(owner, false))));
 		PG_RETURN_VOID();
 	}
 	SPI_connect();
@@ -502,9 +506,10 @@ sf_feed_publish_call(const char *layout)
 	if (strcmp(layout, shard) == 0)
 		return psprintf("%s.snowflake_publish_shard_horizon()",
 						sf_extschema());
-	return psprintf("%s.snowflake_publish_horizon(%s)", sf_extschema(),
-					strcmp(layout, node) == 0 ? "" :
-					quote_literal_cstr(layout));
+	if (strcmp(layout, node) == 0)
+		return psprintf("%s.snowflake_publish_horizon()", sf_extschema());
+	return psprintf("%s.snowflake_publish_horizon(%s::pg_catalog.text)",
+					sf_extschema(), quote_literal_cstr(layout));
 }
 
 /* Return this server's row of a layout, or NULL. */

@@ -284,9 +284,9 @@ char *
 sf_identity_copy_remedy(void)
 {
 	if ((find_node() & SF_NODE_SHARED) == 0)
-		return psprintf("If another server may have one of the shards in snowflake.shards, %s Once no other server has any of them, run as a superuser: SELECT %s.snowflake_accept('copy');",
+		return psprintf("If another server may have one of the shards in snowflake.shards, %s Once no other server has any of them, run as a superuser: SELECT %s.snowflake_accept('copy'::pg_catalog.text);",
 						sf_identity_separate(false), sf_extschema());
-	return psprintf("To keep both servers, %s Only if all other servers with these data are gone for good, run as a superuser: SELECT %s.snowflake_accept('copy');",
+	return psprintf("To keep both servers, %s Only if all other servers with these data are gone for good, run as a superuser: SELECT %s.snowflake_accept('copy'::pg_catalog.text);",
 					sf_identity_separate(true), sf_extschema());
 }
 
@@ -294,7 +294,7 @@ sf_identity_copy_remedy(void)
 char *
 sf_identity_promoted_remedy(void)
 {
-	return psprintf("%s\nOnly if that server never runs again, run instead as a superuser: SELECT %s.snowflake_accept('copy');",
+	return psprintf("%s\nOnly if that server never runs again, run instead as a superuser: SELECT %s.snowflake_accept('copy'::pg_catalog.text);",
 					sf_node_change_remedy(), sf_extschema());
 }
 

@@ -303,7 +303,7 @@ is_known(const Server *server)
 /*
  * Take a number that is free, until the server ends; or, for a standby, let
  * no copy of it take it.  Return when it last came from another server, whose
- * IDs may be ahead of that time; 0: never.  A restart soon after that returns
+ * IDs may be ahead of that time; 0: never.  Each restart returns
  * it again, since the last life may have left nothing else.
  */
 int64

@@ -167,7 +167,7 @@ char *
 sf_node_remedy(void)
 {
 	if (sf_node_was_leased())
-		return psprintf("Set snowflake.registry in %s again, to what the other servers have, and restart this server. Only if no server leases from that registry any more, set a snowflake.node_id that no other server has, and run as a superuser: SELECT %s.snowflake_accept('node_id');",
+		return psprintf("Set snowflake.registry in %s again, to what the other servers have, and restart this server. Only if no server leases from that registry any more, set a snowflake.node_id that no other server has, and run as a superuser: SELECT %s.snowflake_accept('node_id'::pg_catalog.text);",
 						sf_settings_file(), sf_extschema());
 	return psprintf("If the other servers have a snowflake.registry, set the same one here, and restart this server. %s",
 					choose_number("Otherwise choose"));

@@ -130,7 +130,7 @@ sf_config_record_is_other(const SfDurableNumbers *numbers)
 }
 
 #define ACCEPT \
-	"run on the primary, as a superuser: SELECT %s.snowflake_accept('configuration');"
+	"run on the primary, as a superuser: SELECT %s.snowflake_accept('configuration'::pg_catalog.text);"
 
 /*
  * Return what has been added to each of the recorded numbers, or 0.  pglogical
@@ -159,7 +159,7 @@ find_added(const SfDurableNumbers *numbers)
 	"pglogical has added %lld to the recorded numbers. On its provider: SELECT " \
 	REMOVE("mark") ", " REMOVE("recorded_layout") ", " \
 	REMOVE("recorded_epoch") ", " REMOVE("recorded_shard_layout") ", " \
-	REMOVE("recorded_shard_epoch") "; Then run on the primary, as a superuser: SELECT * FROM %s.snowflake_recover(); SELECT %s.snowflake_accept('configuration');"
+	REMOVE("recorded_shard_epoch") "; Then run on the primary, as a superuser: SELECT * FROM %s.snowflake_recover(); SELECT %s.snowflake_accept('configuration'::pg_catalog.text);"
 
 /*
  * Return the remedy for a record that differs.  The recorded layouts contain
@@ -193,7 +193,9 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 		lines[n][0] = r->setting;
 		lines[n++][1] = texts[i];
 	}
-	if (*GetConfigOption("snowflake.epoch", false, false) != '\0')
+	/* a layout's own epoch takes its place */
+	if (lines[0][0] == recorded[0].setting &&
+		*GetConfigOption("snowflake.epoch", false, false) != '\0')
 	{
 		lines[n][0] = "snowflake.epoch";
 		lines[n++][1] = "";

@@ -581,7 +581,7 @@ sf_mark_reset(int64 *mark_ms)
 				 errmsg("this server can still make IDs of the future"),
 				 errdetail("Its counters, or the mark that it has published, are at %s.",
 						   sf_timefmt_show(issued)),
-				 errhint("Stop all clients, restart this server, and before you start them again, call snowflake_reset_mark() once more.")));
+				 errhint("Stop all clients, restart this server, and before you start them again, call snowflake_reset_mark() once more. If that says the same, set another snowflake.node_id first.")));
 	return found > limit ? found : 0;
 }
 

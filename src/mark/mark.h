@@ -190,9 +190,9 @@ extern void sf_db_slot_unlock(SfDatabase *slot);
 
 /* The remedy of a jump, and the first step if the clock is far past a mark. */
 #define SF_CLOCK_JUMP_REMEDY \
-	"If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT %s.snowflake_accept('clock');"
+	"If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT %s.snowflake_accept('clock'::pg_catalog.text);"
 #define SF_CLOCK_FAR_REMEDY \
-	"If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes. If the clock is right, and no ID was made for so long, run as a superuser: SELECT %s.snowflake_accept('clock');"
+	"If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes. If the clock is right, and no ID was made for so long, run as a superuser: SELECT %s.snowflake_accept('clock'::pg_catalog.text);"
 
 /* A reading of the wall clock. */
 typedef struct SfClockLook

@@ -112,6 +112,17 @@ find_libraries(bool *is_altered)
 	return shared_preload_libraries_string;
 }
 
+/* Return true for a role that may see which other libraries are preloaded. */
+static bool
+may_see_libraries(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
+}
+
+/* What others are told: a line alone would take the other libraries away. */
+#define TO_UNSEEN	"snowflake to shared_preload_libraries in postgresql.conf, or this line, if it has none"
+#define LINE_UNSEEN	"shared_preload_libraries = 'snowflake'"
+
 /* Return the remedy for a library that is not preloaded. */
 const char *
 sf_preload_hint(void)
@@ -125,16 +136,16 @@ sf_preload_hint(void)
 		return psprintf("ALTER SYSTEM has set shared_preload_libraries (in postgresql.auto.conf), which a line in another file does not change. Run this, and restart the server:\n%s",
 						alter_preload(others));
 
-	/* only some roles may see the other libraries */
-	if (others == NULL ||
-		!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
+	if (others == NULL || !may_see_libraries())
 		others = "";
 	if (is_argument)
 		return psprintf("Set this on the server's command line, and restart the server:\n-c shared_preload_libraries='%s'",
 						print_libraries(others, false, ","));
-	return psprintf("Add to %s, and restart the server:\nshared_preload_libraries = '%s'%s",
-					sf_settings_file(), print_libraries(others, false, ", "),
-					sf_settings_unseen());
+	if (!may_see_libraries())
+		return psprintf("Add " TO_UNSEEN ", and restart the server:\n" LINE_UNSEEN "%s",
+						sf_settings_unseen());
+	return psprintf("Add to %s, and restart the server:\nshared_preload_libraries = '%s'",
+					sf_settings_file(), print_libraries(others, false, ", "));
 }
 
 /*
@@ -158,12 +169,12 @@ sf_preload_keep_remedy(void)
 	if (is_altered)
 		return psprintf("To keep it, run: %s SELECT pg_catalog.pg_reload_conf();",
 						alter_preload(libraries));
-	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
-		line[1] = "snowflake";
-	else
-		line[1] = print_libraries(libraries == NULL ?
-								  shared_preload_libraries_string : libraries,
-								  false, ", ");
+	if (!may_see_libraries())
+		return psprintf("To keep it, add " TO_UNSEEN ", and run:\n" LINE_UNSEEN "\nSELECT pg_catalog.pg_reload_conf();%s",
+						sf_settings_unseen());
+	line[1] = print_libraries(libraries == NULL ?
+							  shared_preload_libraries_string : libraries,
+							  false, ", ");
 	return psprintf("To keep it, %s",
 					sf_settings_step(&line, 1, SF_APPLY_RELOAD));
 }
@@ -226,7 +237,7 @@ sf_layout_end_remedy(const SfLayout *layout)
 {
 	if (setting_of(layout) == NULL)
 		return pstrdup("Name a layout with more bits for the timestamp, for IDs in a new column.");
-	return psprintf("Choose a layout with more bits for the timestamp as %s, restart the server, and run as a superuser: SELECT %s.snowflake_accept('configuration');",
+	return psprintf("Choose a layout with more bits for the timestamp as %s, restart the server, and run as a superuser: SELECT %s.snowflake_accept('configuration'::pg_catalog.text);",
 					setting_of(layout), sf_extschema());
 }
 

@@ -557,7 +557,7 @@ define_limits(void)
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_clock_jump",
 							"Largest forward jump of the wall clock that the server believes.",
-							"After a larger one calls are refused until snowflake_accept('clock').",
+							"After a larger one calls are refused until snowflake_accept(what => 'clock').",
 							&sf_max_clock_jump, 3600, 1, 366 * 24 * 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.reserve",
@@ -587,7 +587,7 @@ define_checks(void)
 {
 	DefineCustomEnumVariable("snowflake.copy_check",
 							 "What happens where a copy of a data directory starts as a server of its own.",
-							 "\"warn\" refuses IDs if another server with the data runs on this machine and has taken the same node id or shard; else it writes a line into the log. \"error\" refuses, on any copy, the IDs that another server may issue, too. snowflake_accept('copy') ends the refusal. A standby that is promoted is no copy.",
+							 "\"warn\" refuses IDs if another server with the data runs on this machine and has taken the same node id or shard; else it writes a line into the log. \"error\" refuses, on any copy, the IDs that another server may issue, too. snowflake_accept(what => 'copy') ends the refusal. A standby that is promoted is no copy.",
 							 &sf_copy_check, SF_CHECK_WARN, checks,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("snowflake.clock_check",

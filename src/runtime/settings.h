@@ -180,7 +180,7 @@ sf_settings_farthest_ms(const SfLayout *layout)
 
 /*
  * Return the lead: how far ahead of the clock an extension moves the mark.  It
- * is snowflake.reserve, but always more than the drift and 10 ticks.
+ * is snowflake.reserve, but more than the drift, and at least 10 ticks.
  */
 static inline int64
 sf_settings_lead_ms(void)

@@ -290,7 +290,7 @@ sf_key_layout_require_shown(const SfKeyLayout *key)
 				 errmsg("could not determine the layout of the IDs of \"%s\"",
 						name),
 				 errdetail("The default of the column does not name one layout by a literal."),
-				 errhint("Name it: ALTER TABLE %s ALTER COLUMN KEY SET DEFAULT %s.snowflake_nextval('LAYOUT'); Functions for partitions also take it as their argument \"layout\".",
+				 errhint("Name it: ALTER TABLE %s ALTER COLUMN KEY SET DEFAULT %s.snowflake_nextval('LAYOUT'::pg_catalog.text); Functions for partitions also take it as their argument \"layout\".",
 						 name == NULL ? "NAME" :
 						 quote_qualified_identifier(schema, name),
 						 sf_extschema())));

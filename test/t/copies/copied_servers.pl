@@ -9,8 +9,8 @@ use PostgreSQL::Test::RecursiveCopy;
 
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
-my $hint = qr/HINT:  To keep both servers, choose [^:]* that no other server has, and add [^:]*:\n.*and restart this server\. Only if all other servers with these data are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/s;
-my $runs = qr/cannot accept this copy while another server with these data runs\n.*DETAIL:  That server runs on this machine, and has taken node id 1:.*HINT:  To keep both servers, choose .*Only if all other servers with these data are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/s;
+my $hint = qr/HINT:  To keep both servers, choose [^:]* that no other server has, and add [^:]*:\n.*and restart this server\. Only if all other servers with these data are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'::pg_catalog\.text\);/s;
+my $runs = qr/cannot accept this copy while another server with these data runs\n.*DETAIL:  That server runs on this machine, and has taken node id 1:.*HINT:  To keep both servers, choose .*Only if all other servers with these data are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'::pg_catalog\.text\);/s;
 my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  Another server (?:may have|with these data was seen running on this machine, and has taken) node id 1.*$hint/s;
 
 # Start a server, which logs this warning.

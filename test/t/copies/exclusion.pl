@@ -609,5 +609,16 @@ $waits->restart;
 cmp_ok(query($waits, $next), '>', $highest, '... also after a restart before its first ID');
 $waits->stop;
 
+# A server that takes a number over by a wrong clock: what another one has made is not known.
+my $wrong = server_from('wrong', $ahead, 'ahead', ["snowflake.copy_check = 'warn'"]);
+start_with_clock($wrong, 86400);
+$wrong->restart;
+refused($wrong, $next, '58000', qr/wall clock is .* behind the next ID's timestamp/, 'a number that was taken over by a wrong clock');
+refused($wrong, 'SELECT snowflake_reset_mark(now())', '55000', qr/once more\. If that says the same, set another snowflake\.node_id first\.$/m, '... which no restart mends');
+$wrong->append_conf('postgresql.conf', 'snowflake.node_id = 9');
+$wrong->restart;
+like(answer($wrong, $next), qr/^\d+$/, '... but another number');
+$wrong->stop;
+
 $rivals->check;
 done_testing();

@@ -314,7 +314,7 @@ give_shards($primary, '8');
 $copy->start;
 like(query($copy, $of_7), qr/^\d+$/, 'the other server has other ones');
 my $hint = refused($copy, 'SELECT snowflake_shard_nextval(8)', '55000', qr/and has taken shard 8/, 'which it has by a reload');
-like($hint, qr/HINT:  If another server may have one of the shards in snowflake\.shards, choose shards that no other server has, and add .*\n.*\nand restart this server\. Once no other server has any of them, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/,
+like($hint, qr/HINT:  If another server may have one of the shards in snowflake\.shards, choose shards that no other server has, and add .*\n.*\nand restart this server\. Once no other server has any of them, run as a superuser: SELECT public\.snowflake_accept\('copy'::pg_catalog\.text\);/,
 	'the HINT speaks of shards');
 refused($copy, 'SELECT snowflake_shard_nextval(9)', '55000', qr/may not issue IDs for shard 9\n/, 'one that it does not have is no matter of copies');
 set_conf($copy, "snowflake.shards = '7'");

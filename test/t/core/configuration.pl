@@ -249,7 +249,7 @@ $node->restart;
 # ---- the config record ----
 
 my @ids = (query($node, 'SELECT snowflake_nextval()'));
-my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  To keep the recorded configuration, which stops IDs in databases of the present one, add th\w+ lines? to .*and restart.*snowflake_accept\('configuration'\)/s;
+my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  To keep the recorded configuration, which stops IDs in databases of the present one, add th\w+ lines? to .*and restart.*snowflake_accept\('configuration'::pg_catalog\.text\)/s;
 
 # what ALTER SYSTEM has set, a line in the file does not change
 query($node, q{ALTER SYSTEM SET snowflake.layout = 'snowflake epoch:2025-06-01'});
@@ -308,7 +308,7 @@ query($node, q{
 	CREATE EXTENSION snowflake;
 	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint);
 	SELECT setval('snowflake_state.snowflake_recorded_epoch', 1704067200000)}, database => 'restored');
-my $no_layout = qr/epoch or layout of this server differs from what is recorded.*HINT:  While a restore is running, wait for its end. Otherwise run on the primary, .*snowflake_accept\('configuration'\)/s;
+my $no_layout = qr/epoch or layout of this server differs from what is recorded.*HINT:  While a restore is running, wait for its end. Otherwise run on the primary, .*snowflake_accept\('configuration'::pg_catalog\.text\)/s;
 refused($node, 'SELECT snowflake_ready()', '55000',
 	$no_layout, 'while it is restored: refused', database => 'restored');
 like(query($node, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'recorded configuration'}, database => 'restored'),

@@ -50,7 +50,7 @@ is(feed_row($node), q{warning|snowflake.feed_databases names databases that do n
 	'the status says which database is missing');
 query($node, 'CREATE DATABASE "No such"');
 is(query($node, q{BEGIN; DROP TABLE snowflake_feed; SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'feed'; ROLLBACK}),
-	'warning|there is no table "snowflake_feed", although snowflake.feed_databases has this database|Create it, and publish: SELECT public.snowflake_create_feed(); SELECT public.snowflake_publish_horizon();',
+	'warning|there is no table "snowflake_feed", although snowflake.feed_databases has this database|Create it, and publish: SELECT public.snowflake_create_feed(); SELECT public.snowflake_publish_horizon(); If publications had it, add it to them, and refresh the subscriptions.',
 	'the status says that a worker has no table');
 is(feed_row($node), 'warning|this server has no row in the feed, although snowflake.feed_databases has this database|Publish, or see why that fails: SELECT public.snowflake_publish_horizon(); If it has left the feed, take this database out of that setting.',
 	'the status says that a server has not joined');

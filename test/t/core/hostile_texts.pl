@@ -318,6 +318,19 @@ BEGIN
 			EXECUTE format('CREATE DOMAIN public.%%I AS text', name);
 		END IF;
 	END LOOP;
+END $do$;
+-- a call with a literal is a cast to a type of this name, if no function has this very type
+CREATE FUNCTION public."trap type"(text) RETURNS boolean LANGUAGE plpgsql AS
+	'BEGIN IF current_user <> ''enemy'' THEN RAISE LOG ''sprung: a type with the name of a function''; END IF; RETURN true; END';
+DO $do$
+DECLARE
+	name text;
+BEGIN
+	FOREACH name IN ARRAY ARRAY[%4$s] LOOP
+		IF to_regtype('public.' || quote_ident(name)) IS NULL THEN
+			EXECUTE format('CREATE DOMAIN public.%%I AS text CHECK (public."trap type"(VALUE))', name);
+		END IF;
+	END LOOP;
 END $do$};
 sub list { return join ', ', map { "'$_'" } sort @_ }
 
@@ -325,7 +338,7 @@ sub list { return join ', ', map { "'$_'" } sort @_ }
 query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_registry; GRANT CREATE ON SCHEMA public TO enemy', database => $_)
   foreach 'plain', 'hostile';
 query($node, 'GRANT CREATE ON DATABASE plain TO enemy');
-query($node, 'SET SESSION AUTHORIZATION enemy;' . sprintf($traps, list(keys %operators), join(', ', @pairs), list(keys %casts)), database => 'hostile');
+query($node, 'SET SESSION AUTHORIZATION enemy;' . sprintf($traps, list(keys %operators), join(', ', @pairs), list(keys %casts), list(grep { $calls{$_}{1} } keys %calls)), database => 'hostile');
 
 # Whatever role comes to this database has another search_path, and a schema of its name
 # in it, unless it has set its own.

@@ -51,7 +51,7 @@ query($bare, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 says($bare, 'preload', 'error',
 	qr/not preloaded.*Add to \/\S*\/postgresql.conf, and restart the server:\nshared_preload_libraries = 'pg_stat_statements, snowflake'$/,
 	'the line to add, and to which file');
-says($bare, 'preload', 'error', qr/Add to postgresql.conf, .*\nshared_preload_libraries = 'snowflake'\nIf that changes nothing, see this as a superuser\.$/,
+says($bare, 'preload', 'error', qr/Add snowflake to shared_preload_libraries in postgresql\.conf, or this line, if it has none, and restart the server:\nshared_preload_libraries = 'snowflake'\nIf that changes nothing, see this as a superuser\.$/,
 	'without what not everybody may see', as => 'SET ROLE mallory;');
 says($bare, 'column types', 'error', qr/1 of 1 columns .*public\.narrow\.id/,
 	'tables are looked at all the same');
@@ -68,7 +68,7 @@ query($bare, q{ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements',
 $bare->restart;
 says($bare, 'preload', 'error', qr/\(in postgresql.auto.conf\).*\nALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements', '\$libdir\/auto_explain', 'snowflake';$/,
 	'a statement');
-says($bare, 'preload', 'error', qr/\|Add to postgresql.conf, /, 'not for everybody', as => 'SET ROLE mallory;');
+says($bare, 'preload', 'error', qr/\|Add snowflake to shared_preload_libraries in postgresql\.conf, /, 'not for everybody', as => 'SET ROLE mallory;');
 my ($statement) = query($bare, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'preload'})
   =~ /^(ALTER SYSTEM .*;)$/m;
 query($bare, $statement);
@@ -234,7 +234,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ])
 	query($node, "SET ROLE mallory; SELECT snowflake_nextval('$soon')");
 	says($node, $_, 'ok', qr/./, "a call names a layout with $days days left") foreach 'other layouts', 'column layouts';
 	query($node, "CREATE TABLE soon (id bigint PRIMARY KEY DEFAULT snowflake_nextval('$soon'))");
-	says($node, 'column layouts', $status, qr/1 of \d+ columns .*: public.soon.id \(until \d{4}-[^|]*\)\|In one column, IDs of two layouts can be equal\. For a new one, run as the owner of the table: ALTER TABLE public\.soon ADD COLUMN NAME bigint DEFAULT public\.snowflake_nextval\('LAYOUT'\); These layouts last: SELECT \* FROM public\.snowflake_layouts\(\);$/, "a column names one with $days days left");
+	says($node, 'column layouts', $status, qr/1 of \d+ columns .*: public.soon.id \(until \d{4}-[^|]*\)\|In one column, IDs of two layouts can be equal\. For a new one, run as the owner of the table: ALTER TABLE public\.soon ADD COLUMN NAME bigint DEFAULT public\.snowflake_nextval\('LAYOUT'::pg_catalog\.text\); These layouts last: SELECT \* FROM public\.snowflake_layouts\(\);$/, "a column names one with $days days left");
 	query($node, 'DROP TABLE soon');
 }
 query($node, q{DROP TABLE narrow;
@@ -618,7 +618,7 @@ is(query($node, 'SELECT clock_steps_back, max_clock_step_back BETWEEN 3590000 AN
 	'the call that is refused has seen the step');
 says($node, 'clock steps', 'warning', qr/1 back, by up to 1 h; /, 'which shows');
 set_clock($node, 7200);
-says($node, 'clock steps', 'error', qr/jumped forward by 2 h(?: 1 min)?: calls are refused\|If the clock is wrong, correct it: IDs resume by themselves.*accept\('clock'\)/, 'a jump');
+says($node, 'clock steps', 'error', qr/jumped forward by 2 h(?: 1 min)?: calls are refused\|If the clock is wrong, correct it: IDs resume by themselves.*accept\('clock'::pg_catalog\.text\)/, 'a jump');
 set_clock($node, 0);
 meet_step('clock_steps_forward');
 says($node, 'clock steps', 'warning', qr/\d+ back, by up to .*; \d+ forward, .* seen at .*\|See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead\. To forget these, run as a superuser: SELECT public\.snowflake_stat_reset\(\);$/, 'steps within a day');
@@ -669,7 +669,7 @@ says($node, 'recorded configuration', 'warning', qr/not in force.*was filled wit
 	'and is written over, if it is another one', database => 'far');
 my $other = query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout', database => 'far');
 like(query($node, 'SELECT * FROM snowflake_recover()', database => 'far'),
-	qr/^mark\|not loaded: epoch or layout of this server differs from what is recorded.*\|.*SELECT public\.snowflake_accept\('configuration'\);/m,
+	qr/^mark\|not loaded: epoch or layout of this server differs from what is recorded.*\|.*SELECT public\.snowflake_accept\('configuration'::pg_catalog\.text\);/m,
 	'... but not by snowflake_recover(), which says what to do');
 is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout', database => 'far'), $other, '... it stays');
 query($node, q{SET client_min_messages = error; SELECT snowflake_accept('configuration'); SELECT snowflake_stat_reset()}, database => 'far');
@@ -699,7 +699,7 @@ $dropper->query_safe('ROLLBACK; BEGIN; ALTER SEQUENCE snowflake_state.snowflake_
 says($node, 'mark', 'warning', qr/not looked at: .*locked/, 'nor is one of the record', as => q{SET lock_timeout = '1s';});
 $dropper->query_safe("ROLLBACK; BEGIN; DROP EXTENSION snowflake CASCADE; PREPARE TRANSACTION 'gone'");
 $dropper->quit;
-says($node, 'mark', 'warning', qr/not looked at: .*locked.*\|The transaction is prepared\. End it: ROLLBACK PREPARED 'gone';$/,
+says($node, 'mark', 'warning', qr/not looked at: .*locked.*\|The transaction is prepared\. End it as its coordinator has decided: COMMIT PREPARED 'gone'; or ROLLBACK PREPARED 'gone';$/,
 	'also if it is prepared', as => q{SET search_path = snowflake_state, public; SET lock_timeout = '1s';});
 query($node, "ROLLBACK PREPARED 'gone'");
 # a reader of the mark holds up DDL, and so all others: it is the one to be ended
@@ -799,7 +799,7 @@ foreach my $check ('warn', 'error')
 	$copy->append_conf('postgresql.conf', "snowflake.copy_check = '$check'");
 	$copy->start;
 	says($copy, 'copied data directory', $check eq 'warn' ? 'warning' : 'error',
-		qr/another server with these data may have.*accept\('copy'\)/s, 'a copy');
+		qr/another server with these data may have.*accept\('copy'::pg_catalog\.text\)/s, 'a copy');
 	query($copy, q{SELECT snowflake_accept('copy')});
 	says($copy, 'copied data directory', 'ok', qr/no copy/, 'accepted');
 	$copy->stop;
@@ -869,7 +869,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 			'rows that it would decode wrongly');
 		query($end, 'DROP TABLE t');
 		says($end, 'recorded configuration', 'error',
-			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with "(.*)"\. snowflake.shard_layout is ".*:\nsnowflake.layout = '\1'\nsnowflake.shard_layout = '.*'\nand restart this server\.\n.*snowflake_accept\('configuration'\)/,
+			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with "(.*)"\. snowflake.shard_layout is ".*:\nsnowflake.layout = '\1'\nsnowflake.shard_layout = '.*'\nand restart this server\.\n.*snowflake_accept\('configuration'::pg_catalog\.text\)/,
 			'which says with which');
 		query($end, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 	}
@@ -914,12 +914,12 @@ says($leased, 'node id', 'ok', qr/\d+ is leased from "postgresql:\/\//, 'leased'
 unlike(query($leased, 'SELECT * FROM snowflake_status()'), qr/secret/, 'no password is shown');
 says($leased, 'clock offset', 'warning', qr/\d+ ms ahead of the registry/, 'a second');
 $registry->stop;
-wait_for_lease($leased, q{remedy ~ 'Start the registry'});
-says($leased, 'lease', 'warning', qr/held until.*: .*\|Do not restart this server before \S+, unless the registry answers: until then it goes on making IDs\. Start the registry's server/, 'held, while the registry is gone');
+wait_for_lease($leased, q{remedy ~ 'start the registry'});
+says($leased, 'lease', 'warning', qr/held until.*: .*\|Do not restart this server before \S+, unless the registry answers: until then it goes on making IDs\. If other servers lease elsewhere .*, start the registry's server/, 'held, while the registry is gone');
 wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
-wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND remedy ~ 'Start the registry'});
+wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND remedy ~ 'start the registry'});
 is(query($leased, q{SELECT node_state FROM pg_stat_snowflake}), 'expired', 'nothing says that it is held');
-says($leased, 'lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: .*\|(?:Do not restart this server before \S+, unless the registry answers: .*)?Start the registry's server/, 'run out');
+says($leased, 'lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: .*\|(?:Do not restart this server before \S+, unless the registry answers: .*)?If other servers lease elsewhere .*, start the registry's server/, 'run out');
 says($leased, 'node id', 'error', qr/the lease of \d+ from "postgresql:.*" has expired: calls are refused\|See the check "lease"\.$/, 'likewise');
 refused($leased, $next, '55000', qr/no lease of a node id/, 'and so it is');
 like_log($leased, qr/WARNING:  snowflake SF207: node id from registry .*: The lease of node id \d+ has expired: no ID is made before the registry extends it\..*\n.*HINT:/,

@@ -78,11 +78,11 @@ my $all_new = q{SELECT count(*) = 3 AND min(id) > 1000 FROM "Plain"};
 
 statement('renumber a column without a default',
 	q{CREATE TABLE "Plain" (id bigint PRIMARY KEY); INSERT INTO "Plain" VALUES (1), (2), (3)}, $renumber,
-	types => 'recoverfuncs.c: ^Run as the owner of the table: ', then => $all_new);
+	types => 'renumberfuncs.c: ^Run as the owner of the table: ', then => $all_new);
 statement('renumber an identity column',
 	q{DROP TABLE "Plain"; CREATE TABLE "Plain" (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY);
 		INSERT INTO "Plain" SELECT FROM generate_series(1, 3)}, $renumber,
-	types => 'recoverfuncs.c: ^Run as the owner of the table: ', then => $all_new);
+	types => 'renumberfuncs.c: ^Run as the owner of the table: ', then => $all_new);
 statement('renumber equal IDs to which rows refer',
 	q{CREATE TABLE equal (id bigint DEFAULT snowflake_nextval(), n integer, PRIMARY KEY (id, n));
 		CREATE TABLE of_equal (id bigint, n integer, FOREIGN KEY (id, n) REFERENCES equal);
@@ -289,7 +289,7 @@ statement('a feed that nobody has begun', '', 'SELECT snowflake_feed_horizon()',
 	types => [ 'On each primary that makes or collects the rows, run: ', 'On each server that makes the IDs, run: ' ]);
 statement('a feed with a view in place of its table', q{DROP TABLE snowflake_feed; GRANT CREATE ON SCHEMA public TO "The Owner";
 		SET ROLE "The Owner"; CREATE VIEW public.snowflake_feed AS SELECT 1}, 'SELECT snowflake_feed_horizon()', as => 'super',
-	types => 'Run as its owner: ', then => 'SELECT count(*) = 1 FROM snowflake_feed_servers');
+	types => 'Drop the triggers, columns, constraints or indexes that were added to it. Only if no publication has it, run instead as its owner: ', then => 'SELECT count(*) = 1 FROM snowflake_feed_servers');
 statement('a mark that was lowered', q{UPDATE snowflake_feed SET horizon = snowflake_min_id(now() + interval '1 hour')},
 	'SELECT snowflake_publish_horizon()', as => 'super', types => 'Stop all clients, and join anew: ',
 	then => 'SELECT horizon < snowflake_max_id(clock_timestamp()) FROM snowflake_feed_servers');

@@ -65,6 +65,26 @@ unlike(answer($node, q{SELECT * FROM snowflake_status()}), qr/^(?:preload|layout
 follow('lost lines', sub { remedy_of($node, 'node id') eq '' ? '' : wait_for_check('node id', 'warning') }, only => qr/node_id|reload/)
   if remedy_of($node, 'node id') ne '';
 
+# ---- another layout of shards, beside an epoch of the node's layout ----
+
+$node->adjust_conf('postgresql.conf', 'snowflake.shard_layout', q{'timestamp:41 shard:7 sequence:15'});
+$node->restart;
+unlike(told($next, $superuser), qr/snowflake\.epoch/, 'another layout of shards: the epoch stays');
+follow('another layout of shards, beside an epoch', sub { told($next, $superuser) }, only => qr/shard_layout/, stays => 1,
+	types => 'To keep the recorded configuration, ');
+
+# ---- a role that may not see the other libraries ----
+
+$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', undef);
+$node->reload;
+wait_for_check('preload', 'warning');
+my $kept = 0;
+follow('a lost library, as any role', sub { $kept++ ? '' : query($node, q{SET ROLE app; SELECT remedy FROM snowflake_status() WHERE check_name = 'preload'}) },
+	types => 'preconditions.c: ^To keep it, add snowflake to shared_preload_libraries in postgresql.conf, or this line, if it has none');
+$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', undef);
+$node->restart;
+follow('a library that is not there, as any role', sub { told($next, 'app') }, types => 'preconditions.c: ^Add snowflake to shared_preload_libraries', stays => 1);
+
 # ---- values of ALTER SYSTEM ----
 
 # Wait until the server knows that the files have other libraries.
@@ -104,7 +124,7 @@ foreach my $list ([ q{''}, 'snowflake' ], [ q{'auto_explain, snowflake'}, 'auto_
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', undef);
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'auto_explain,'");
 $node->restart;
-follow('a list of libraries with a comma too many', sub { told($next, $superuser) }, stays => 1);
+follow('a list of libraries with a comma too many', sub { told($next, $superuser) }, types => 'preconditions.c: ^Add to', stays => 1);
 is(query($node, 'SHOW shared_preload_libraries'), 'auto_explain, snowflake', '... and the others are preloaded, too');
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', undef);
 $node->restart;
@@ -168,7 +188,7 @@ is(query($node, q{SELECT count(*), count(*) FILTER (WHERE indisvalid) FROM pg_in
 
 $node->append_conf('postgresql.conf', "snowflake.layout = 'snowflake'\nsnowflake.epoch = ''");
 $node->restart;
-like(told($next, $superuser), qr/^To keep the recorded configuration, which stops IDs in databases of the present one, add .*\nsnowflake\.layout = '.*\nIf only this database was restored, or the change is meant, run .*snowflake_accept\('configuration'\);$/s,
+like(told($next, $superuser), qr/^To keep the recorded configuration, which stops IDs in databases of the present one, add .*\nsnowflake\.layout = '.*\nIf only this database was restored, or the change is meant, run .*snowflake_accept\('configuration'::pg_catalog\.text\);$/s,
 	'a database of another layout, where no other one has made IDs');
 query($node, 'CREATE DATABASE production');
 query($node, "CREATE EXTENSION snowflake; $next", database => 'production');

@@ -38,7 +38,7 @@ my $is_told = 0;
 situation('a row of the future, seen by snowflake_recover()', sub {
 	as_owner(q{INSERT INTO tree SELECT snowflake_max_id(now() + interval '3 days')});
 }, try => sub { $is_told++ ? '' : 'Run as a superuser: SELECT * FROM snowflake_recover();' },
-	types => 'If a wrong clock made these, stop all clients', renumbers => sub {
+	types => 'If a wrong clock made these, and no subscription brought them, stop all clients', renumbers => sub {
 	is(of_the_future(), '', 'it is renumbered');
 });
 situation('a lost mark, and a row of the future', sub {
@@ -72,7 +72,7 @@ situation('a mark that a session has locked', sub {
 eval { $locker->quit };
 situation('a mark that a prepared transaction has locked', sub {
 	query($node, q{BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER; PREPARE TRANSACTION 'it''s "locked"'});
-}, check => 'mark', types => 'The transaction is prepared. End it: ');
+}, check => 'mark', types => 'The transaction is prepared. End it as its coordinator has decided: ');
 
 # ---- the clock ----
 
@@ -144,8 +144,8 @@ situation('a clock that was wrong', sub {
 	%counted = count_rows();
 	set_clock($node, 0);
 }, restart => \&restart, given => \%now,
-	says => qr/If the clock is right now, and was wrong before, stop all clients, restart this server.*Run as the owner of the table: SELECT \* FROM public\.snowflake_renumber\('"My Schema"."Order''s"'::pg_catalog.regclass/s,
-	types => [ q{clock_trust.c: Correct the server's clock. IDs resume}, 'recoverfuncs.c: ^Run as the owner of the table: ' ],
+	says => qr/If the clock is right now, and was wrong before, stop all clients, restart this server.*If no subscription brought them, run as the owner of the table: SELECT \* FROM public\.snowflake_renumber\('"My Schema"."Order''s"'::pg_catalog.regclass/s,
+	types => [ q{clock_trust.c: Correct the server's clock. IDs resume}, 'If no subscription brought them, run as the owner of the table: ' ],
 	renumbers => sub {
 	is(of_the_future(), '', 'no row of the future is left');
 	my %now = count_rows();
@@ -174,7 +174,7 @@ situation('no node id', wrongly_set(q{snowflake.node_id = ''}), restart => \&res
 	given => { NUMBER => 1 }, types => 'If the other servers have a snowflake.registry');
 situation('no node id, by ALTER SYSTEM', sub { query($node, q{ALTER SYSTEM SET snowflake.node_id = ''}); restart() },
 	as => 'super', restart => \&restart, given => { NUMBER => 1 });
-situation('the library is not preloaded', wrongly_set(q{shared_preload_libraries = ''}), restart => \&restart, types => 'preconditions.c: ^Add to');
+situation('the library is not preloaded', wrongly_set(q{shared_preload_libraries = ''}), restart => \&restart, types => 'preconditions.c: ^Add snowflake to');
 situation('another layout', wrongly_set(q{snowflake.layout = 'timestamp:41 node:8 sequence:14 epoch:2024-01-01'}), restart => \&restart, types => 'To keep the recorded configuration, ');
 go_back();
 situation('another layout of shards', wrongly_set(q{snowflake.shard_layout = 'timestamp:41 shard:8 sequence:14 epoch:2024-01-01'}), restart => \&restart);

@@ -205,7 +205,7 @@ subscribe($other, 'fresh', $blue);
 is(registers($other, 'fresh'), registers($blue, 'postgres'),
 	'one without a record takes it');
 refused($other, 'INSERT INTO orders DEFAULT VALUES', '55000',
-	qr/differs from what is recorded.*was filled with.*snowflake_accept\('configuration'\)/s,
+	qr/differs from what is recorded.*was filled with.*snowflake_accept\('configuration'::pg_catalog\.text\)/s,
 	'and the first ID is refused with what can be done', database => 'fresh');
 query($other, q{SELECT snowflake_accept('configuration'); INSERT INTO orders DEFAULT VALUES},
 	database => 'fresh');

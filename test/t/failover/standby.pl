@@ -50,7 +50,7 @@ $primary->stop;
 refused($same, $next, '55000', qr/has taken node id 1: it keeps that until it is stopped/, 'since it was refused at its start, it takes nothing by itself when that primary stops');
 $same->restart;
 query($same, $_) foreach $next, 'SELECT snowflake_shard_nextval(3)';
-like(node_of($same), qr/^warning\|1 is configured, and a server that this one was copied from had it, too\|Choose a number that no other server has, and add.*\nOnly if that server never runs again, run instead as a superuser: SELECT public\.snowflake_accept\('copy'\);$/s,
+like(node_of($same), qr/^warning\|1 is configured, and a server that this one was copied from had it, too\|Choose a number that no other server has, and add.*\nOnly if that server never runs again, run instead as a superuser: SELECT public\.snowflake_accept\('copy'::pg_catalog\.text\);$/s,
 	'a warning after another start');
 like_log($same, qr/WARNING:  snowflake SF506: this server makes IDs with node id 1, which a server that it was copied from had, too\n/, 0, 'the log says so at the first ID');
 my $second_life = -s $same->logfile;
@@ -108,7 +108,7 @@ query($primary, 'INSERT INTO t SELECT FROM generate_series(1, 100)');
 $primary->wait_for_catchup($standby, 'replay');
 
 # on the standby
-my $recovery = qr/cannot execute snowflake_\w+\(\) during recovery.*HINT:  Connect to the primary, or promote this server/s;
+my $recovery = qr/cannot execute snowflake_\w+\(\) during recovery.*HINT:  Connect to the primary\. Promote this server only if the primary is gone for good\./s;
 refused($standby, 'SELECT snowflake_nextval()', '25006', $recovery,
 	'a standby generates nothing');
 refused($standby, 'SELECT snowflake_shard_nextval_batch(3, 10)', '25006',

@@ -27,7 +27,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 	like_log($_, qr/WARNING:  snowflake SF203: node id from registry .*: The registry (?:answered|did not answer)/,
 		$from{ $_->name }, $_->name . ': the log says at once that the registry is gone') foreach $patient, $b;
 	my $until = query($patient, q{SELECT to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS') FROM snowflake_lease()});
-	like_log($patient, qr/HINT:  Do not restart this server before \Q$until\E\S*Z, unless the registry answers: until then it goes on making IDs\. Start the registry's server/,
+	like_log($patient, qr/HINT:  Do not restart this server before \Q$until\E\S*Z, unless the registry answers: until then it goes on making IDs\. If other servers lease elsewhere \(SHOW snowflake\.registry;\), set that here, and restart\. If not, start the registry's server/,
 		$from{patient}, 'and until when IDs are made, unless somebody restarts the server');
 	make_ids($patient, 1000);
 	$registry->start;
@@ -40,7 +40,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 	refused($b, $next, '55000', qr/$none.*The registry (?:answered|did not answer).*HINT:/s,
 		'when the reserve is used up it is refused');
 	refused($b, 'SELECT snowflake_ready()', '55000', $none, 'and not ready');
-	like_log($b, qr/SF207: [^\n]*has expired[^\n]*\n[^\n]*HINT:  Start the registry's server/, $from{b}, 'the log does not say that IDs are made');
+	like_log($b, qr/SF207: [^\n]*has expired[^\n]*\n[^\n]*HINT:  If other servers lease elsewhere .*, start the registry's server/, $from{b}, 'the log does not say that IDs are made');
 	unlike(lease_of($b, 'remedy'), qr/goes on making IDs/, 'nor does the status');
 	set_lease($b, 'wait', 3600000);
 	my ($id, $error) = ('', '');

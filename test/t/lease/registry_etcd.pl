@@ -651,7 +651,7 @@ wait_for_lease($a, q{problem ~ 'connect'});
 refused($a, "SELECT $_", '58000',
 	qr/the registry has not done what it was asked.*DETAIL:  The registry is "etcd:.*HINT:  Nothing was changed/s, "down: $_")
   foreach 'snowflake_registry_slots()', 'snowflake_registry_release(0)', 'snowflake_registry_recover()';
-my ($health) = lease_of($a, 'remedy') =~ /Start etcd; or correct snowflake\.registry, and restart this server\. This says which members answer: (export \S+ etcdctl endpoint health)$/
+my ($health) = lease_of($a, 'remedy') =~ /If other servers lease elsewhere \(SHOW snowflake\.registry;\), set that here, and restart\. If not, start etcd\. This says which members answer: (export \S+ etcdctl endpoint health)$/
   or diag(lease_of($a, 'remedy'));
 like(typed_in_shell($health), qr/is unhealthy/, 'down: what is typed shows it');
 make_ids($a);

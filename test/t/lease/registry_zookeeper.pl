@@ -543,7 +543,7 @@ pass('... and does, at once');
 $e->append_conf('postgresql.conf', "snowflake.registry = 'zookeeper://127.0.0.1:$closed/reg'");
 $e->restart;
 wait_for_lease($e, q{problem ~ 'refused'});
-my ($list) = lease_of($e, 'remedy') =~ /^Start ZooKeeper; or correct snowflake\.registry, and restart this server\. This tries its hosts: (zkCli\.sh .* ls \/)$/
+my ($list) = lease_of($e, 'remedy') =~ /^If other servers lease elsewhere \(SHOW snowflake\.registry;\), set that here, and restart\. If not, start ZooKeeper\. This tries its hosts: (zkCli\.sh .* ls \/)$/
   or diag(lease_of($e, 'remedy'));
 like(typed_in_shell("timeout 20 $list"), qr/refused|ConnectionLoss/i, 'no ZooKeeper: what is typed tries the host');
 $e->append_conf('postgresql.conf', 'snowflake.registry = \'zookeeper://' . $zk->host . "/reg'");
