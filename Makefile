@@ -242,7 +242,7 @@ model:
 
 ##: make soak	faults at random, for SECONDS; ARGS='nodes etcd feed' for other kinds	SECONDS
 soak:
-	test/soak $(SECONDS) $(ARGS)
+	test/soak $(or $(SECONDS),600) $(ARGS)
 
 ##: make package	the packages; the README on a bare Debian; docker/Dockerfile	4 min
 package:
