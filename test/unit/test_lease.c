@@ -865,7 +865,7 @@ test_failures(void)
 			CHECK(strlen(sf_registry_failure(f)) < SF_REASON_SIZE);
 			CHECK(remedy_for(kinds[i], f)[0] != '\0');
 		}
-		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_UNREACHABLE), "Start ");
+		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_UNREACHABLE), "start ");
 		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_TIMEOUT), "raise snowflake.lease_timeout");
 	}
 	CHECK_CONTAINS(remedy_for("postgresql", SF_FAILURE_PERMISSION), "SELECT snowflake_registry.grant(<regrole>, false);");
