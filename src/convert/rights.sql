@@ -125,20 +125,21 @@ read(class, object) AS (
 		SELECT 'pg_class'::regclass, inhrelid FROM pg_inherits
 		WHERE r.class = 'pg_class'::regclass AND inhparent = r.object) x(class, object)
 ),
+tables_read AS (
+	SELECT object FROM read WHERE class = 'pg_class'::regclass
+),
 run AS (
 	SELECT class, object, owner FROM owned
 	UNION
 	SELECT 'pg_class'::regclass, oid, relowner FROM joined JOIN pg_class ON oid = relid
 	UNION
-	SELECT class, c.oid, relowner FROM read JOIN pg_class c ON c.oid = object
-		JOIN pg_roles o ON o.oid = relowner
-	WHERE class = 'pg_class'::regclass AND relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT rolsuper
-	UNION
 	SELECT 'pg_class'::regclass, c.oid, relowner
-	FROM (SELECT relid FROM joined UNION SELECT object FROM read WHERE class = 'pg_class'::regclass) x,
-		pg_partition_ancestors(relid) a(above) JOIN pg_class c ON c.oid = above
-		JOIN pg_roles o ON o.oid = relowner
-	WHERE NOT rolsuper
+	FROM (SELECT object FROM tables_read
+			UNION
+			SELECT above FROM (SELECT relid FROM joined UNION SELECT object FROM tables_read) x(relid),
+				pg_partition_ancestors(relid) a(above)) x(relid)
+		JOIN pg_class c ON c.oid = relid JOIN pg_roles o ON o.oid = relowner
+	WHERE relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT rolsuper
 )
 
 -- name: other_owners

@@ -274,7 +274,7 @@ query($node, q{CREATE TABLE names.above (of bigint, x integer NOT NULL) PARTITIO
 	CREATE FUNCTION names.again() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.again := NEW.id; RETURN NEW; END';
 	CREATE TRIGGER again BEFORE INSERT OR UPDATE ON names.o FOR EACH ROW EXECUTE FUNCTION names.again();
 	INSERT INTO names.o VALUES (1); CREATE TABLE names.k (id serial PRIMARY KEY); INSERT INTO names.k DEFAULT VALUES;
-	ALTER TABLE names.above ADD k integer; ALTER TABLE names.below ADD FOREIGN KEY (of) REFERENCES names.o (again) ON UPDATE CASCADE;
+	ALTER TABLE names.above ADD k bigint; ALTER TABLE names.below ADD FOREIGN KEY (of) REFERENCES names.o (again) ON UPDATE CASCADE;
 	ALTER TABLE names.below ADD FOREIGN KEY (k) REFERENCES names.k;
 	INSERT INTO names.below VALUES (1, 5, 1); ALTER TABLE names.above OWNER TO mallory});
 caught($node);
