@@ -194,7 +194,7 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 		lines[n++][1] = texts[i];
 	}
 	/* a layout's own epoch takes its place */
-	if (lines[0][0] == recorded[0].setting &&
+	if (n > 0 && lines[0][0] == recorded[0].setting &&
 		*GetConfigOption("snowflake.epoch", false, false) != '\0')
 	{
 		lines[n][0] = "snowflake.epoch";
