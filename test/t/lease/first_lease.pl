@@ -1,6 +1,6 @@
 # The life of one lease of a node id: claimed, extended, released, and claimed again.
 #
-# takes: 10 s
+# takes: 15 s
 # quick
 use SnowflakeTest;
 use LeaseTest;
@@ -140,13 +140,25 @@ $a->stop;
 
 # ---- a registry that cannot be used ----
 
-# its worker ends again and again, and is started after 2 s
-my $unusable = new_holder('unusable', "snowflake.lease_wait = '10s'");
+# its worker ends again and again, and the next one starts after 2 s
+my $unusable = new_holder('unusable', "snowflake.lease_wait = '60s'");
 $unusable->append_conf('postgresql.conf', "snowflake.registry = 'etcd://127.0.0.1/p?unknown=1'");
 $unusable->start;
 query($unusable, 'CREATE EXTENSION snowflake');
-refused($unusable, $next, '55000', qr/this server has no lease of a node id/, 'a registry that cannot be used');
-refused($unusable, "SET statement_timeout = '6s'; $next", '55000', qr/this server has no lease of a node id/, '... for which later calls do not wait');
+
+# Wait until the worker has ended so often; then return until when a call waits.
+sub waits_until
+{
+	my ($times) = @_;
+
+	wait_until { (() = slurp_file($unusable->logfile) =~ /snowflake\.registry cannot be used/g) >= $times } "the worker ends $times times";
+	my ($until) = refused($unusable, "SET statement_timeout = '500ms'; $next", '57014', qr/waiting until .* for a lease of a node id/,
+		"a registry that cannot be used, after $times workers") =~ /waiting until (\S+ \S+) for/;
+	return $until;
+}
+
+my ($first, $later) = map { waits_until($_) } 1, 3;
+is(query($unusable, "SELECT '$later'::timestamptz < '$first'::timestamptz + interval '1 s'"), 't', '... which is no longer than for the first one');
 $unusable->stop;
 $checker->clients;
 done_testing();
